@@ -9,8 +9,8 @@ from typing import Protocol
 
 from app.domain.sources.document import ParsedDocument
 from app.domain.sources.folder import FileContent, FolderEntry, FolderScan, SourceRoot
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection
+from app.domain.sources.source_policy import ParsingPolicy
 
 
 class DocumentParser(Protocol):

@@ -71,7 +71,7 @@ def try_documents(model: RelevanceModel, samples: Sequence[documents.Sample]) ->
 
 
 def _relevances_of(model: RelevanceModel, signals: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.array(estimate_relevance(model, signals, [])[0], np.float64)
+    return np.array(estimate_relevance(model, signals, of_turns=False)[0], np.float64)
 
 
 def render_documents(model: RelevanceModel) -> str:

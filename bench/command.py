@@ -31,6 +31,7 @@ from bench.tables import (
     show_receipts,
     show_report,
     show_retention,
+    show_streams,
     show_views,
     show_workers,
 )
@@ -186,6 +187,21 @@ def bench_filters(
     _show_reports(lambda say: [bench.run(bench.Plan(memories, searches), say)], json_file, show_filters)
 
 
+@bench_app.command("streams")
+def bench_streams(
+    rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="memories of the tenant")] = 10_000,
+    subscribers: Annotated[int, typer.Option(min=2, max=1900, help="idle subscribers")] = 200,
+    writes: Annotated[int, typer.Option(min=2, max=1000, help="writes of which the subscribers hear")] = 60,
+    webhooks: Annotated[int, typer.Option(min=1, max=50, help="webhooks of the tenant")] = 50,
+    changes: Annotated[int, typer.Option(min=1, max=1000, help="changes that each webhook sends")] = 40,
+    json_file: Json = None,
+) -> None:
+    """Measure streams of changes that wait, their delay and their rate, and the cost of webhooks."""
+    bench = _load_module("streams")
+    plan = bench.Plan(rows, subscribers, writes, webhooks, changes)
+    _show_reports(lambda say: [bench.run(plan, say)], json_file, show_streams)
+
+
 @bench_app.command("retention")
 def bench_retention(
     rows: Annotated[
@@ -294,6 +310,7 @@ def bench_languages(
 def bench_memory(
     parts: Annotated[str, typer.Option(help="comma-separated parts of bench/first_person")] = "development,stored",
     model: Annotated[bool, typer.Option("--model", help="with the scripted chat model of the tests")] = False,
+    again: Annotated[int, typer.Option(min=0, help="ask each question so often in chats without its mark")] = 0,
     json_file: Json = None,
 ) -> None:
     """Measure from a turn to a first-person question in another conversation, through chat and memory.query."""
@@ -304,7 +321,9 @@ def bench_memory(
     bench = _load_module("memory")
     os.environ.setdefault("MNEMA_LOG_LEVEL", "warning")  # no line for each request
     try:
-        found = bench.run(names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), with_model=model)
+        found = bench.run(
+            names, lambda line: err.print(f"[dim]{line}[/]", highlight=False), with_model=model, again=again
+        )
     except MnemaError as error:
         exit_with_error(f"{error.code}: {error.detail}")
     except (RuntimeError, OSError, ValueError) as error:

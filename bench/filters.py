@@ -1,11 +1,13 @@
 """The cost of `where`: a search with a filter against the same search without one, `mnema bench filters`.
 
-A tenant of made-up memories (`bench/scale/tenants.py`) has metadata: half of the memories have `half`, and few have
-`rare`. Searches of the whole tenant and of one user take turns, without a filter, with one that half of the memories
-match, with one that three match, and with one that no index serves.
+A tenant of made-up memories (`bench/scale/tenants.py`) has metadata: all memories have `half`, and few have `rare`.
+Searches of the whole tenant and of one user take turns, without a filter, with one that half of the memories match, and
+with some that few match: by the value, by a part of a value of a key that few have, and by one of a key that all have.
+Then writes with tags and metadata take turns with all indexes and without each of those that serve filters.
 """
 
 import asyncio
+import itertools
 import json
 import random
 import time
@@ -19,23 +21,30 @@ import asyncpg
 
 from app.bootstrap import Application
 from app.domain.filters import Filters
+from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
 from app.domain.where.parsing import parse_where
 from app.usecases.recall.search import SearchQuery
-from bench import workload
+from bench import cpu_time, workload
 from bench.scale.loading import load_tenants
 from bench.scale.tenants import Tenant, large_users
-from bench.throwaway import open_site, using_model
+from bench.throwaway import Site, open_site, using_model
 
 GOAL: Final = 1.3
 """The aim: the p95 of a filtered search is at most so many times that of an unfiltered one."""
 FEW: Final = 3
 USERS: Final[Mapping[str, str | None]] = {"tenant": None, "user of 1,000": "small", "user of 5,000": "middle"}
+INDEXES: Final = ("memories_labels", "memories_filtered")
+ALL: Final = "all indexes"
+ROUNDS: Final = 30
+_LEAVE: Final = """UPDATE pg_index SET indisready = i.relname <> $1 FROM pg_class i
+    WHERE i.oid = indexrelid AND i.relname IN ('memories_labels', 'memories_filtered')"""
 WHERE: Final[Mapping[str, dict[str, Any] | None]] = {
     "none": None,
     "half": {"metadata.half": 1},
     "few": {"metadata.rare": "yes"},
-    "few, no index": {"metadata.rare": {"contains": "ye"}},
+    "few have the key": {"metadata.rare": {"contains": "ye"}},
+    "few of all with the key": {"metadata.half": {"gt": 1}},
 }
 
 
@@ -45,17 +54,22 @@ class Plan:
 
     memories: int = 100_000
     searches: int = 100
+    writes: int = 40
 
 
 @dataclass(slots=True)
 class Report:
-    """Milliseconds of searches by scope and filter, the results of the last one, and the plan of the index."""
+    """Milliseconds of searches by scope and filter, the results of the last one, and the plan of the index.
+
+    `writes`: PostgreSQL's CPU milliseconds of a write in each round, with all indexes and without each. `sizes`: MB.
+    """
 
     plan: Plan
     searches: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     found: dict[tuple[str, str], int] = field(default_factory=dict)
     index_plan: str = ""
-    index_mb: float = 0.0
+    writes: dict[str, list[float]] = field(default_factory=dict)
+    sizes: dict[str, float] = field(default_factory=dict)
     profile: None = None
 
     def p95(self, scope: str, name: str) -> float:
@@ -79,7 +93,8 @@ class Report:
             }
             for (scope, name), times in self.searches.items()
         ]
-        return {"plan": asdict(self.plan), "searches": rows, "index_mb": self.index_mb, "index_plan": self.index_plan}
+        written = {"writes": self.writes, "index_mb": self.sizes, "index_plan": self.index_plan}
+        return {"plan": asdict(self.plan), "searches": rows} | written
 
 
 def run(plan: Plan, say: Callable[[str], None]) -> Report:
@@ -89,7 +104,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
         return asyncio.run(_measure_all(site, plan, say))
 
 
-async def _measure_all(site: Any, plan: Plan, say: Callable[[str], None]) -> Report:
+async def _measure_all(site: Site, plan: Plan, say: Callable[[str], None]) -> Report:
     report = Report(plan)
     sql = await asyncpg.connect(site.superuser_url)
     try:
@@ -105,8 +120,13 @@ async def _measure_all(site: Any, plan: Plan, say: Callable[[str], None]) -> Rep
                         took, report.found[scope, name] = await _search(app, principal, number, filters)
                         if number >= 0:
                             report.searches.setdefault((scope, name), []).append(took)
-        report.index_plan = await _explain(sql, principal.tenant_id)
-        report.index_mb = round(await sql.fetchval("SELECT pg_relation_size('memories_labels')") / 2**20, 1)
+            report.index_plan = await _explain(sql, principal.tenant_id)
+            for index in INDEXES:
+                report.sizes[index] = round(
+                    await sql.fetchval("SELECT pg_relation_size($1::regclass)", index) / 2**20, 1
+                )
+            say(f"{ROUNDS} times {plan.writes} writes with all indexes and without each")
+            await _measure_writes(site, app, principal, sql, report)
     finally:
         await sql.close()
     return report
@@ -117,7 +137,7 @@ async def _label(sql: asyncpg.Connection, tenant: Tenant) -> None:
     rare = [tenant.ids[int(row)] for user in ("middle", "small") for row in tenant.rows_of(user)[:FEW]]
     await sql.execute(
         """UPDATE memories SET metadata = jsonb_build_object('half', abs(hashtext(id::text)) % 2, 'n', seq)
-           || CASE WHEN id = ANY ($2) THEN '{"rare": "yes"}' ELSE '{}'::jsonb END WHERE tenant_id = $1""",
+           || CASE WHEN id = ANY ($2) THEN '{"rare": "yes", "half": 2}' ELSE '{}'::jsonb END WHERE tenant_id = $1""",
         tenant.id,
         rare,
     )
@@ -131,6 +151,35 @@ async def _search(app: Application, principal: Principal, number: int, filters: 
     started = time.perf_counter()
     answer = await app.recall.search.search_memories(principal, SearchQuery(text, filters, top_k=10, min_relevance=0.0))
     return (time.perf_counter() - started) * 1000, len(answer.results)
+
+
+async def _measure_writes(
+    site: Site, app: Application, principal: Principal, sql: asyncpg.Connection, report: Report
+) -> None:
+    """Write memories with labels in turn: with all indexes, and without each, which PostgreSQL then leaves as it is."""
+    postmaster = site.home.postgres.owner_pid() or 0
+    new = map(_labelled, itertools.count())
+    for turn in range(-2, ROUNDS):
+        for name in (ALL, *INDEXES) if turn % 2 else (*reversed(INDEXES), ALL):
+            await sql.execute(_LEAVE, name)
+            before = {pid: cpu_time.thread_seconds(pid) for pid in cpu_time.child_pids(postmaster)}
+            for memory in itertools.islice(new, report.plan.writes):
+                await app.memory.write.write_memory(principal, memory)
+            if name != "memories_labels":
+                await sql.execute("SELECT gin_clean_pending_list('memories_labels')")
+            spent = sum(cpu_time.thread_seconds(pid) - begun for pid, begun in before.items())
+            if turn >= 0:  # the first turns warm up
+                report.writes.setdefault(name, []).append(spent * 1000 / report.plan.writes)
+
+
+def _labelled(number: int) -> NewMemory:
+    """Return a new memory with three tags and four keys of metadata."""
+    chance = random.Random(f"labels {number}")
+    text = f"{workload.make_sentence(chance, chance.randrange(workload.TOPICS), workload.WORDS_A_NOTE)} {number}."
+    tags = tuple(f"tag {chance.randrange(1000)}" for _ in range(3))
+    metadata = {"source": "bench", "project": f"p{chance.randrange(500)}", "n": number, "open": number % 2 == 0}
+    category = chance.choice(workload.CATEGORIES)
+    return NewMemory("small", category, text, type=MemoryType.episodic, tags=tags, metadata=metadata)
 
 
 async def _explain(sql: asyncpg.Connection, tenant: UUID) -> str:

@@ -231,7 +231,7 @@ class _ReadSample:
 
     def estimate(self, model: RelevanceModel) -> tuple[NDArray[np.float64], float]:
         """Return the relevance of each candidate, and the probability that any helps."""
-        relevances, answerable = estimate_relevance(model, self.signals, range(len(self.signals)) if self.turns else ())
+        relevances, answerable = estimate_relevance(model, self.signals, of_turns=bool(self.turns))
         return np.array(relevances, np.float64), answerable
 
 

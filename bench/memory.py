@@ -1,6 +1,6 @@
 """Measurement from a turn to a first-person question in another conversation, through chat and `memory.query`.
 
-    mnema bench memory [--parts development,held-out,stored] [--model] [--json FILE]
+    mnema bench memory [--parts development,held-out,stored] [--model] [--again 10] [--json FILE]
 
 Each person of bench/first_person talks through `POST /v1/chat/completions` to an endpoint that gives the answers of the
 corpus. After each answer all due jobs run, as a worker would run them. Then the questions are asked, over HTTP with the
@@ -13,6 +13,8 @@ default settings, in four ways:
 
 A question is answered if an item that the model would read is a turn that answers it, or was captured from one, or has
 words of the answer in a statement of the user. `--model` also gives the installation the scripted model of the tests.
+With `--again` each question is also asked that many times in chats of their own, in small letters and without its mark,
+before `memory.query later`.
 """
 
 import asyncio
@@ -159,8 +161,11 @@ def _has_answer(text: str, answers: Collection[str]) -> bool:
 class _Run:
     """A run with all its people, on one installation. `settings`: those of its server."""
 
-    def __init__(self, app: Application, client: httpx.AsyncClient, model: FakeLlm, database: str) -> None:
+    def __init__(
+        self, app: Application, client: httpx.AsyncClient, model: FakeLlm, database: str, again: int = 0
+    ) -> None:
         self._app = app
+        self._again = again
         self._client = client
         self._model = model
         self._database = database
@@ -173,7 +178,7 @@ class _Run:
             (await self._client.post("/memory", json=body)).raise_for_status()
         for said, reply in _pairs_of(person.turns):
             await self._say(user, conversation or said.conversation, said.text, reply)
-        await self._work()
+        await run_due_jobs(self._app)
 
     async def ask_person(self, person: Person, own: str, one: str) -> None:
         """Ask the questions of a person in each way. `own` and `one` are their user ids."""
@@ -181,7 +186,15 @@ class _Run:
         await self._chat_person("chat", person, own, None)
         if person.turns:
             await self._chat_person("one conversation", person, one, ONE)
+        await self._ask_again(person, own)
         await self._query_person("memory.query later", person, own)
+
+    async def _ask_again(self, person: Person, user: str) -> None:
+        for question in person.questions:
+            asked = question.text.lower().rstrip("?")
+            for at in range(self._again):
+                await self._say(user, f"ask {question.id} again {at}", asked, REPLY + asked)
+        await run_due_jobs(self._app)
 
     async def _chat_person(self, way: str, person: Person, user: str, conversation: str | None) -> None:
         memories = PersonMemories(await self._load_memories(user), person)
@@ -189,7 +202,7 @@ class _Run:
             told = await self._say(user, conversation or f"ask {question.id}", question.text, REPLY + question.text)
             answered = memories.answers(question, told)
             self.figures.add_question(way, person.part, question, told, answered=answered)
-            await self._work()
+            await run_due_jobs(self._app)
 
     async def _query_person(self, way: str, person: Person, user: str) -> None:
         memories = PersonMemories(await self._load_memories(user), person)
@@ -223,12 +236,6 @@ class _Run:
         texts = tuple(hit["content"] for hit in answer["memory_hits"])
         return Told(texts=texts, tokens=line_tokens(told, 0) if told else 0)
 
-    async def _work(self) -> None:
-        """Run all jobs that are due."""
-        while due := await self._app.jobs.run.collect_due_jobs():
-            for tenant_id, job_id, _ in due:
-                await self._app.jobs.run.run_job(tenant_id, job_id, "bench")
-
     async def _load_memories(self, user: str) -> list[StoredMemory]:
         connection = await asyncpg.connect(self._database)
         try:
@@ -259,8 +266,15 @@ def _pairs_of(turns: Sequence[Turn]) -> list[tuple[Turn, str]]:
     return pairs
 
 
+async def run_due_jobs(app: Application) -> None:
+    """Run all jobs that are due, as a worker would."""
+    while due := await app.jobs.run.collect_due_jobs():
+        for tenant_id, job_id, _ in due:
+            await app.jobs.run.run_job(tenant_id, job_id, "bench")
+
+
 @asynccontextmanager
-async def _served(settings: Settings, doubles: Doubles, key: str) -> AsyncIterator[httpx.AsyncClient]:
+async def serve_api(settings: Settings, doubles: Doubles, key: str) -> AsyncIterator[httpx.AsyncClient]:
     """Serve the HTTP API on a free port and yield a client with the key."""
     server = HttpServer(create_app(settings, doubles))
     await server.start("127.0.0.1", 0)
@@ -274,17 +288,18 @@ async def _served(settings: Settings, doubles: Doubles, key: str) -> AsyncIterat
 
 
 async def measure_people(
-    site: throwaway.Site, parts: Sequence[str], say: Callable[[str], None], *, with_model: bool = False
+    site: throwaway.Site, parts: Sequence[str], say: Callable[[str], None], *, with_model: bool = False, again: int = 0
 ) -> MemoryFigures:
     """Store the people of these parts and ask their questions. `say` gets messages about the progress."""
     async with fake_llm() as model:
-        settings = _settings_of(site, model, with_model=with_model)
+        settings = chat_settings(site, model, with_model=with_model)
         async with (
             build_application(settings) as app,
-            _served(settings, Doubles(embedder=app.parts.embedder), site.key) as client,
+            serve_api(settings, Doubles(embedder=app.parts.embedder), site.key) as client,
         ):
             await _known_principal(app, site.key)
-            run = _Run(app, client, model, site.superuser_url)
+            await app.parts.embedder.embed_query("The model is loaded before the first chat, which waits 5 s for it.")
+            run = _Run(app, client, model, site.superuser_url, again)
             for person in load_people(parts):
                 own = person.name
                 one = f"{person.name} in one conversation"
@@ -303,7 +318,7 @@ async def _known_principal(app: Application, key: str) -> Principal:
     return principal
 
 
-def _settings_of(site: throwaway.Site, model: FakeLlm, *, with_model: bool) -> Settings:
+def chat_settings(site: throwaway.Site, model: FakeLlm, *, with_model: bool) -> Settings:
     """Return settings whose chat endpoint is the scripted server, which with the model answers Mnema's prompts too."""
     settings = site.home.server_settings(site.cluster).model_copy(
         update={"chat_upstream_url": model.base_url, "chat_private_upstreams": True}
@@ -313,7 +328,7 @@ def _settings_of(site: throwaway.Site, model: FakeLlm, *, with_model: bool) -> S
     return settings.model_copy(update={"llm": "openai", "llm_base_url": model.base_url, "llm_model": "scripted"})
 
 
-def run(parts: Sequence[str], say: Callable[[str], None], *, with_model: bool = False) -> MemoryFigures:
+def run(parts: Sequence[str], say: Callable[[str], None], *, with_model: bool = False, again: int = 0) -> MemoryFigures:
     """Measure people on a throw-away installation."""
     with throwaway.open_site(0) as site:
-        return asyncio.run(measure_people(site, parts, say, with_model=with_model))
+        return asyncio.run(measure_people(site, parts, say, with_model=with_model, again=again))

@@ -2,7 +2,8 @@
 
 FOLDER is a checkout with a `.venv` of its own. Each tree gets its own throw-away installation, with its own schema and
 the same memories, and its own server with the constant embedder. One client sends each request to both servers, now to
-this tree's first and now to the other's, so that other load on the machine meets both alike.
+this tree's first and now to the other's, so that other load on the machine meets both alike. `--chat` sends chats to
+one long conversation instead, with an endpoint beside each server.
 """
 
 import argparse
@@ -25,6 +26,8 @@ from bench.http_clients import HOST
 from bench.http_load import Load
 
 KINDS: Final = ("write", "query")
+NEW: Final = frozenset({"write", "chat"})
+"""The kinds of which each request must be new."""
 WARMUP: Final = 100
 """Requests of a kind before the measured ones: connections open and statements are prepared."""
 WRITTEN_FROM: Final = 20_000_000
@@ -38,6 +41,23 @@ with open_site(int(sys.argv[1])) as site, running_bench_server(site) as (server,
     sys.stdin.read()
 """
 """Python that runs in a tree: it serves an installation until its input ends. It uses names that older trees have."""
+CHAT_SITE: Final = """
+import json, sys
+from bench.chat_site import load_conversation
+from bench.child_processes import running_server
+from bench.http_clients import HOST
+from bench.throwaway import open_site
+with open_site(0) as site:
+    load_conversation(site, int(sys.argv[1]))
+    home = site.home.path
+    answers = ("bench.chat_upstream", "--chunks", "50", "--pause-ms", "0")
+    with running_server(*answers, log=home / "endpoint.log") as (_, endpoint):
+        url = {"MNEMA_CHAT_UPSTREAM_URL": f"http://{HOST}:{endpoint}/v1"}
+        with running_server("bench.http_server", str(home), log=home / "server.log", variables=url) as (server, port):
+            print(json.dumps([port, site.key, server.pid, site.home.postgres.owner_pid()]), flush=True)
+            sys.stdin.read()
+"""
+"""The same for chats."""
 
 
 @dataclass(slots=True)
@@ -64,6 +84,12 @@ class Side:
         if not load.is_right(status, body, thoroughly=False):
             raise RuntimeError(f"a {load.kind} was not answered as it must be: {status} {body[:500]!r}")
 
+    def disconnect(self) -> None:
+        """Close the connection, which the server would end in a pause. The next request opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of server and PostgreSQL until now."""
         return sum(cpu_time.family_seconds(pid) or 0.0 for pid in (self.server, self.postgres))
@@ -82,9 +108,9 @@ def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
 
 
 @contextlib.contextmanager
-def serve_tree(tree: Path, python: str, rows: int) -> Iterator[Side]:
-    """Serve an installation of a tree with so many memories; remove it afterwards."""
-    command = [python, "-c", SITE, str(rows)]
+def serve_tree(tree: Path, python: str, site: str, rows: int) -> Iterator[Side]:
+    """Serve an installation of a tree with so many memories, by the code `site`; remove it afterwards."""
+    command = [python, "-c", site, str(rows)]
     environment = os.environ | {"MNEMA_EMBEDDING_MODEL": "all-MiniLM-L6-v2"}
     with subprocess.Popen(
         command, cwd=tree, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -103,7 +129,7 @@ def serve_tree(tree: Path, python: str, rows: int) -> Iterator[Side]:
 
 def measure_kind(kind: str, sides: tuple[Side, Side], rounds: int, requests: int) -> list[tuple[float, float, float]]:
     """Send requests to this tree and to the other in turn. Return each round's p50 of both, and the ratio of CPU."""
-    load = Load(port=0, key="", kind=kind, clients=1, first=WRITTEN_FROM)
+    load = Load(port=0, key="", kind=kind, clients=1, first=WRITTEN_FROM, stream=False)
     number = 0
     found = []
     for turn in range(rounds + 1):
@@ -112,7 +138,7 @@ def measure_kind(kind: str, sides: tuple[Side, Side], rounds: int, requests: int
         before = [side.cpu_seconds() for side in sides]
         for _ in range(requests if turn else WARMUP):
             for side in sides if number % 2 else sides[::-1]:
-                side.send_request(load, number if kind == "write" else number % load.queries)
+                side.send_request(load, number if kind in NEW else number % load.queries)
             number += 1
         ours, theirs = (side.cpu_seconds() - spent for side, spent in zip(sides, before, strict=True))
         if turn:
@@ -134,14 +160,19 @@ def main() -> None:
     """Measure both kinds and print a line for each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=10_000, help="memories of 10 users")
+    parser.add_argument("--rows", type=int, default=10_000, help="memories of 10 users; with --chat of one")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--requests", type=int, default=150, help="requests of a kind to each tree in a round")
+    parser.add_argument("--chat", action="store_true", help="send chats")
     chosen = parser.parse_args()
+    site = CHAT_SITE if chosen.chat else SITE
     other = chosen.folder.resolve()
     python = str(other / ".venv" / "bin" / "python")
-    with serve_tree(ROOT, sys.executable, chosen.rows) as ours, serve_tree(other, python, chosen.rows) as theirs:
-        for kind in KINDS:
+    with (
+        serve_tree(ROOT, sys.executable, site, chosen.rows) as ours,
+        serve_tree(other, python, site, chosen.rows) as theirs,
+    ):
+        for kind in ("chat",) if chosen.chat else KINDS:
             print(describe_rounds(kind, measure_kind(kind, (ours, theirs), chosen.rounds, chosen.requests)), flush=True)
 
 

@@ -13,6 +13,7 @@ from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.principal import Principal
 from app.domain.recall.candidates import Candidate
+from app.domain.recall.overviews import find_topic
 from app.domain.recall.profiles import RankingQuery
 from app.usecases.recall.request import Query
 from bench import languages
@@ -112,9 +113,10 @@ class SampleCollector:
         scored = [item.scored for item in answer.items if item.scored is not None]
         scored += [dropped.scored for dropped in answer.dropped if dropped.reason != "question"]
         found = list({s.candidate.id: s.candidate for s in scored}.values())
-        embedding = await self._app.parts.embedder.encode_query(question.text)
+        topic = find_topic(question.text)
+        embedding = await self._app.parts.embedder.encode_query(topic.text if topic else question.text)
         labels = np.array([bool(stored.units_of.get(c.id, set()) & question.evidence) for c in found], np.bool_)
-        asked = RankingQuery(question.text, embedding.tokens, embedding.words)
+        asked = RankingQuery(question.text, embedding.tokens, embedding.words, topic=topic)
         return Sample(name, fold, found, asked, self._clock.at, labels, len(question.evidence))
 
 

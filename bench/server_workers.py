@@ -225,13 +225,13 @@ def _wait_ready(process: "subprocess.Popen[bytes]", port: int, log: Path, worker
 def _read_memory(workers: int, pid: int) -> ServerMemory:
     """Return the memory of a server's processes, NaN without /proc."""
     serving = cpu_time.child_pids(pid) if workers > 1 else [pid]
-    read = [_rollup(worker) for worker in serving]
+    read = [read_rollup(worker) for worker in serving]
     rss, pss, private = (sum(one[place] for one in read) / max(1, len(read)) for place in range(3))
-    supervisor = _rollup(pid)[1] if workers > 1 else 0.0
+    supervisor = read_rollup(pid)[1] if workers > 1 else 0.0
     return ServerMemory(workers, *(round(one, 1) for one in (rss, pss, private, supervisor)))
 
 
-def _rollup(pid: int) -> tuple[float, float, float]:
+def read_rollup(pid: int) -> tuple[float, float, float]:
     """Return RSS, PSS and private memory of a process in MiB."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]

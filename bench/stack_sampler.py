@@ -6,8 +6,9 @@ counted for the Python function that called it, or, if the event loop called it,
 
 import json
 import signal
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -38,12 +39,22 @@ GROUPS: Sequence[tuple[str, tuple[str, ...]]] = (
 REST = "event loop and the rest"
 
 
-class StackSampler:
-    """A counter of samples by group and by the innermost function of the group."""
+def group_of(file: str, _function: str = "") -> str | None:
+    """Return the group of a source file, None if it has none."""
+    return next((name for name, marks in GROUPS if any(mark in file for mark in marks)), None)
 
-    def __init__(self) -> None:
+
+class StackSampler:
+    """A counter of samples by group and by the innermost function of the group.
+
+    `group_of` returns the group of a frame from its file and the name of its function; None if its caller decides.
+    """
+
+    def __init__(self, group_of: Callable[[str, str], str | None] = group_of) -> None:
+        self._group_of = group_of
         self.groups: Counter[str] = Counter()
         self.functions: Counter[str] = Counter()
+        self._sampled_at = 0.0
 
     @contextmanager
     def listen_for_start(self) -> Iterator[None]:
@@ -65,9 +76,12 @@ class StackSampler:
         file.write_text(json.dumps(kept), encoding="utf-8")
 
     def _record_sample(self, _signal: int, frame: FrameType | None) -> None:
+        before, self._sampled_at = self._sampled_at, time.thread_time()
+        if self._sampled_at - before < INTERVAL_S / 2:  # another thread has used the CPU
+            return
         innermost = frame
         while frame is not None:
-            if (group := group_of(frame.f_code.co_filename)) is not None:
+            if (group := self._group_of(frame.f_code.co_filename, frame.f_code.co_name)) is not None:
                 self.groups[group] += 1
                 self.functions[f"{_frame_name(frame)} [{group}]"] += 1
                 return
@@ -75,11 +89,6 @@ class StackSampler:
         self.groups[REST] += 1
         if innermost is not None:
             self.functions[f"{_frame_name(innermost)} [{REST}]"] += 1
-
-
-def group_of(file: str) -> str | None:
-    """Return the group of a source file, None if it has none."""
-    return next((name for name, marks in GROUPS if any(mark in file for mark in marks)), None)
 
 
 def _frame_name(frame: FrameType) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bench.receipts import Report as ReceiptsReport
     from bench.retention import Report as RetentionReport
     from bench.server_workers import Report as WorkersReport
+    from bench.streams import Report as StreamsReport
     from bench.view_requests import Report as ViewReport
 
 TOP = 15
@@ -141,7 +142,16 @@ def show_filters(report: "FiltersReport") -> None:
         figures = f"{median(times):.2f}", f"{report.p95(scope, name):.2f}", f"{report.ratio(scope, name):.2f}"
         table.add_row(scope, name, str(report.found[scope, name]), *figures)
     print_table(table)
-    out.print(f"the index has {report.index_mb} MB\n{report.index_plan}", highlight=False, markup=False)
+    out.print(report.index_plan, highlight=False, markup=False)
+    table = Table(title="PostgreSQL's CPU of a write with three tags and four keys: medians")
+    for place, name in enumerate(("", "MB", "ms", "of all")):
+        table.add_column(name, justify="right" if place else "left")
+    for name, spent in report.writes.items():
+        ratio = median(mine / base for mine, base in zip(spent, report.writes["all indexes"], strict=True))
+        size = report.sizes.get(name)
+        label = name if size is None else f"without {name}"
+        table.add_row(label, "" if size is None else f"{size}", f"{median(spent):.3f}", f"{ratio:.3f}")
+    print_table(table)
 
 
 def show_retention(report: "RetentionReport") -> None:
@@ -161,6 +171,11 @@ def show_retention(report: "RetentionReport") -> None:
 def show_mirror(report: "MirrorReport") -> None:
     """Show the seconds of each step of a mirror."""
     _show_lines(f"mirror of {report.plan.entries} entries", report.lines())
+
+
+def show_streams(report: "StreamsReport") -> None:
+    """Show the figures of streams and webhooks."""
+    _show_lines(f"changes of {report.plan.rows} memories; CPU: server + PostgreSQL", report.lines())
 
 
 def show_console(report: "ConsoleReport") -> None:

@@ -12,7 +12,7 @@ import asyncpg
 from app.domain.turn_memory.active_set import ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactKind
 from app.domain.turn_memory.fingerprint import format_time, read_fingerprint
-from app.domain.turn_memory.turn_log import TurnLog
+from app.domain.turn_memory.turn_state import TurnLog
 from app.storage.identity import new_id
 from bench.throwaway import Site
 from bench.view_workload import CONVERSATION, USER, turn_name

@@ -54,7 +54,7 @@ MOST_TIMES = (
     2.5  # limit as a multiple of the plain INSERT in CPU time of PostgreSQL, which hardly depends on other load
 )
 COLD = "first of a connection"
-NO_DISK = "?synchronous_commit=off"
+NO_DISK = "?options=-c%20synchronous_commit%3Doff"
 LABELS = {
     "SELECT 1": "SELECT 1",
     "INSERT": "bare INSERT of the row",
@@ -152,7 +152,7 @@ async def open_bench(url: str, principal: Principal | None = None) -> AsyncItera
     """Open an application with one connection to `url`, with a new tenant unless a principal is given."""
     one = Settings(database_url=SecretStr(url), secret_key=SecretStr(uuid4().hex), pool_min=1, pool_max=1)
     async with build_application(one, Doubles(embedder=TopicEmbedder())) as app:
-        async with (await app.parts.engine.get_pool()).acquire() as connection:
+        async with (await app.parts.database.engines[""].get_pool()).acquire() as connection:
             pid = connection.get_server_pid()
         bench = Bench(
             app, principal or Principal((await app.tenancy.tenants.create_tenant(f"bench {uuid4().hex}")).id), pid

@@ -47,6 +47,17 @@ MEMORY_TYPES = _plain(
     summary="Summary",
     chunk="Part of a document",
 )
+ORIGINS = _plain(
+    api="Written by a client",
+    mirror="Markdown mirror",
+    **{"import": "Imported"},
+    turn="Turn of a client",
+    chat="Chat",
+    capture="Learnt from a turn",
+    facts="States facts",
+    reflection="Written by a model about several memories",
+    document="File of a source",
+)
 CHANGES = _plain(
     ADD="created",
     UPDATE="changed",

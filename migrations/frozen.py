@@ -70,6 +70,54 @@ FROZEN: Mapping[str, Frozen] = {
         files="6b52246e3025624ab68c0ce00a02e74e705020adb1a5fda13fba5b384b571608",
         fingerprint="b86eedaf6fcaaec054d737418409435a5db07f6940bd0c514d7f7bb141266f83",
     ),
+    "0013": Frozen(
+        files="635677074b15e0f592f34c4fda907cf16094bdd175fa620e7074af6147adf5dd",
+        fingerprint="21b3b82ae27dad52296bada70abc601e9f9f2abdccc6df214d23ecff4a49b12c",
+    ),
+    "0014": Frozen(
+        files="b3abcb45c8f35a93adb585056aba3466e0c0de2e9036d1a06bcb779e431b3c72",
+        fingerprint="a73a2593b40ba8ea22f39aa8e01a92312c50439a9ac1f3d4fbff65411a6cf92b",
+    ),
+    "0015": Frozen(
+        files="5db6ec2dc852fbd2d5011d627040133ffd864c9b27d3c0b296409100c51a6859",
+        fingerprint="2a012db86521b11b7ad3b2d2a450a5a537616ebd2135bf346c31374977110c35",
+    ),
+    "0016": Frozen(
+        files="a8eb5d9d50efc57e78673c6ba7387fcf0fc7691a755e9571f98f774ce3367b03",
+        fingerprint="ef9ad379632e569ac3b3b6ae73d0f74c19a4c4b5845861eef456be5689fcaa0d",
+    ),
+    "0017": Frozen(
+        files="e2869b95473c94eb14f2ba7e0a6e2fed724ed5195665fb61c9b326f6d3e0ae8d",
+        fingerprint="870b752c60a77c484d8b672f1ce9596c12aedb6a88b9a67047bd1159e9f29ac2",
+    ),
+    "0018": Frozen(
+        files="0be33c961939c3638107053817f2245f2882a53f3fcb5ada8c73a1d7d53342a2",
+        fingerprint="c21814247183218b39cdec3474a43f4b378e912f6923f6e1a3e523184f849f4b",
+    ),
+    "0019": Frozen(
+        files="aea257d4f248ac43eb03fafdcc8c6b1209852a42dc3f26bed98f972bce37303e",
+        fingerprint="69e5b4bdcd64672b2eac6727d4bd201a2a729f535f6268ef8eb8a3c541e4a990",
+    ),
+    "0020": Frozen(
+        files="850de66435e1581d380335e9839e1b550281022c9cc88ab0f84716484bb04e06",
+        fingerprint="522ce9770d8c6601d1fc2f9826776b1aeb408fbda05dd4d6b44b494f5472fa30",
+    ),
+    "0021": Frozen(
+        files="fd823836d93df2a8cc25ab1c22a2aad283037bf4bdc9e1087a9ba040cf22324b",
+        fingerprint="3fe5919dc3c32382bbf8396b9594cd26ce11a88afa57534b0fde3a8237d6f698",
+    ),
+    "0022": Frozen(
+        files="da7e32bcaee56900a99410427f0b9eca6e385756d56ee290d68dd25681fc11e6",
+        fingerprint="ae4680f0f948eaa45eefb7d118b07f371f028acebd09cd0a2b7ad8a436461aae",
+    ),
+    "0023": Frozen(
+        files="08431d4688df2c9c0fbc0382d67c7beeeacff53c543e7654fb46e8dc06d07d07",
+        fingerprint="185d4106c231e0446d14c3e3d4d0df3f648e45ec5272a480d4171f4e0b6f04cb",
+    ),
+    "0024": Frozen(
+        files="cab02d535329d47ac79c6e6e81f2532762cde1d01852c07b4372f088d5377835",
+        fingerprint="a750153bfbecfeb53e2c2350aaea1e6b87b8f8aabb542b38b683a3163c396d6e",
+    ),
 }
 """The published revisions."""
 

@@ -3,6 +3,7 @@
 MNEMA_TEST_DATABASE: `embedded` (default); `container`, for PostgreSQL and for each module's Redis (tests of the
 embedded installation still use it); or the URL of a superuser on a throw-away server.
 MNEMA_TEST_OPERATOR: the URL of a role without superuser there, which then makes the roles and the template.
+MNEMA_TEST_CLUSTERS=1: the tenants of the shared installation are spread over three clusters.
 MNEMA_TEST_POOLER=1: servers and workers reach it through a PgBouncer in transaction mode, one for each process.
 """
 
@@ -38,6 +39,7 @@ from tests.redis_server import RedisProcess, RedisServer
 from tests.scripted_upstream import scripted_upstream
 
 if TYPE_CHECKING:
+    from tests.clusters.servers import ClusterServers
     from tests.containers import PostgresContainer
 
 pytest_plugins = ("tests.authorities", "tests.s3_server", "tests.standby")
@@ -258,8 +260,23 @@ class Installation:
 
 
 @pytest.fixture(scope="session")
+def shared_clusters() -> "Iterator[ClusterServers | None]":
+    """Run three clusters for the tenants of the shared installation if MNEMA_TEST_CLUSTERS is set."""
+    if not os.environ.get("MNEMA_TEST_CLUSTERS"):
+        yield None
+        return
+    from tests.clusters.servers import cluster_servers  # it needs this module
+
+    with cluster_servers(["first", "second", "third"]) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
 async def shared_installation(
-    superuser_url: str, local_model: Embedder, tmp_path_factory: pytest.TempPathFactory
+    superuser_url: str,
+    local_model: Embedder,
+    tmp_path_factory: pytest.TempPathFactory,
+    shared_clusters: "ClusterServers | None",
 ) -> AsyncIterator[Installation]:
     """Run one database, application and server for all tests of this process that do not need their own.
 
@@ -267,6 +284,8 @@ async def shared_installation(
     """
     async with cloned(superuser_url) as database, scripted_upstream() as upstream:
         settings = settings_of(database, tmp_path_factory.mktemp("shared"))
+        if shared_clusters is not None:
+            settings = settings.model_copy(update={"clusters": shared_clusters.file})
         settings = settings.model_copy(update={"chat_upstream_url": upstream.base_url})
         upstream.takes_anything, upstream.rule = True, lambda _body: "Fine."
         async with replica(settings, Doubles(embedder=local_model, clock=Clock())) as (url, app):

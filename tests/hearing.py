@@ -2,6 +2,9 @@
 
 import asyncio
 
+HEARD_S = 60
+"""The seconds in which a change is told. Each older transaction of the server, also of another test, holds it up."""
+
 
 class Heard:
     """The pieces of the answer since it began again, and the reasons why it did. `began` is set by the first piece."""

@@ -11,7 +11,7 @@ from mnema_wire.blocks import format_time
 from app.domain.turn_memory.active_set import ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactChange, ArtifactKind, Conversation
 from app.domain.turn_memory.fingerprint import Fingerprint, read_fingerprint
-from app.domain.turn_memory.turn_log import TurnLog
+from app.domain.turn_memory.turn_state import TurnLog
 from app.domain.turn_memory.views import ContextRows
 
 DIAGRAM: Final = Conversation("maya", "diagram")

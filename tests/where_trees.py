@@ -1,9 +1,13 @@
 """Random filters, and a plain evaluation of them to compare the database with."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.where.parsing import OPERATORS
 from app.domain.where.tree import FIELDS, Group, Node, Not
@@ -19,12 +23,25 @@ TEXTS: Final[Mapping[str, tuple[str | None, ...]]] = {
     "actor_id": ("maya", "rare"),
     "role": ("user", "assistant", "rare"),
     "language": ("de", "en", "und"),
+    "origin": ("api", "chat", "document", "nosuch"),
     "text": ("ana notes", "violin", "harbour", "%", "number1", "Ana"),
     "id": ("00000000-0000-0000-0000-000000000000",),
 }
 SCALARS: Final[tuple[Any, ...]] = ("a", "b", 'q"uo\\te', "müde", "", "1", 0, 1, 2, -3, 0.5, True, False, None)
 TAGS: Final = ("red", "green", "blue", "rare", "it's", 'a"b')
 PATHS: Final = ("k", "n", "list", "deep", "deep.x", "deep.y", "list.x", "absent", 'we ird"key', "deep.x.z")
+HOSTILE: Final = (
+    '") || true',
+    "'; DROP TABLE memories; --",
+    '"',
+    "\\",
+    '\\" || 1 == 1',
+    "$v0",
+    "[*]",
+    "{tenant}",
+    "\n",
+    "%s",
+)
 _ORDERED: Final = ("gt", "gte", "lt", "lte")
 
 
@@ -64,6 +81,13 @@ def random_leaf(rng: random.Random, field: str) -> tuple[str, Any]:
     return name, {operator: _random_operand(rng, field, operator) for operator in chosen}
 
 
+def spoil_tree(tree: Mapping[str, Any], rng: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield copies of a filter in each of which one part is no filter."""
+    for wrong in (7, "x", [], {}, None, {"nosuch": 1}, {"role": {"like": "x"}}, {"pinned": "yes"}):
+        name = rng.choice(sorted(tree))
+        yield {**tree, name: {"and": wrong} if isinstance(wrong, dict) else {"nosuch": wrong}}
+
+
 def _random_operand(rng: random.Random, field: str, operator: str) -> Any:
     if operator == "exists":
         return rng.random() < 0.5
@@ -94,6 +118,37 @@ def _random_value(rng: random.Random, field: str, operator: str) -> Any:
 def matches(where: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Return whether a row passes the filter, evaluated as docs/filters.md says."""
     return all(_entry_matches(name, value, row) for name, value in where.items())
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, in which each comparison is evaluated once for each value that occurs."""
+
+    rows: Sequence[Mapping[str, Any]]
+    _columns: dict[str, tuple[list[int], NDArray[np.intp]]] = field(default_factory=dict, repr=False)
+
+    def find_matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Return which rows pass the filter."""
+        found = np.ones(len(self.rows), dtype=np.bool_)
+        for name, value in where.items():
+            if name in ("and", "or"):
+                join = np.logical_and if name == "and" else np.logical_or
+                found &= join.reduce([self.find_matching(part) for part in value])
+            elif name == "not":
+                found &= ~self.find_matching(value)
+            else:
+                firsts, places = self._column(name)
+                found &= np.array([_entry_matches(name, value, self.rows[first]) for first in firsts])[places]
+        return found
+
+    def _column(self, name: str) -> tuple[list[int], NDArray[np.intp]]:
+        """Return the first row with each value of a field, and for each row the place of its value among them."""
+        if name not in self._columns:
+            field_name, *keys = name.split(".")
+            values = [repr(list(_reach(row["metadata"], keys)) if keys else row.get(field_name)) for row in self.rows]
+            _, firsts, places = np.unique(values, return_index=True, return_inverse=True)
+            self._columns[name] = [int(first) for first in firsts], places
+        return self._columns[name]
 
 
 def as_json(node: Node) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from celery.signals import worker_process_init, worker_process_shutdown
 
 from app.bootstrap import Application
 from app.bootstrap.adapters import broker_settings
+from app.domain.clusters.move import Move
 from app.domain.errors import MnemaError
-from app.providers.broker import PARTITIONS, RUN_JOB, SCHEDULE
+from app.providers.broker import MOVES, PARTITIONS, RUN_JOB, SCHEDULE
 from app.usecases.retention.partitions import PartitionReport
 from workers.app import app, settings
 from workers.courier import Courier
@@ -67,6 +68,22 @@ def keep_partitions() -> None:
 
     if (report := _run_or_log(PARTITIONS, keep)) is not None and not report.is_empty:
         log.info("partitions", **asdict(report))
+
+
+@app.task(name=MOVES)  # type: ignore[untyped-decorator]  # Celery is untyped
+def finish_moves() -> None:
+    """Go on with a tenant's move that stopped. What the soft time limit interrupts goes on in the next run."""
+
+    async def finish(application: Application) -> Move | None:
+        return None if application.finish_moves is None else await application.finish_moves.finish_one()
+
+    try:
+        move = _run_or_log(MOVES, finish)
+    except SoftTimeLimitExceeded:
+        log.info("move", outcome="out_of_time")
+        return
+    if move is not None:
+        log.info("move", tenant_id=str(move.tenant_id), outcome=move.step.value, target=move.target)
 
 
 sweeper = Sweeper(app, runtime, broker_settings(settings))

@@ -35,27 +35,20 @@ class IncompleteStream(Exception):
         super().__init__(code)
 
 
-class EncodedBody(UnsupportedMediaType):
+class EncodedBody(UnsupportedMediaType, code="unsupported_media_type"):
     """Compressed request bodies are not supported: send the body without Content-Encoding."""
 
 
 class BodyTooComplex(InvalidInput):
     """The request body holds more values than this server accepts."""
 
-    code = "body_too_complex"
 
-
-class BodyTimeout(MnemaError):
+class BodyTimeout(MnemaError, status=408):
     """The request body arrived too slowly."""
-
-    code = "body_timeout"
-    status = 408
 
 
 class TooManyUploads(LimitReached):
     """Too many uploads are running; wait as many seconds as Retry-After says."""
-
-    code = "too_many_uploads"
 
 
 class FieldProblem(BaseModel):
@@ -161,6 +154,16 @@ def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         status: {"description": _DESCRIPTIONS[status], "content": content, "headers": _HEADERS.get(status, {})}
         for status in statuses
     }
+
+
+def key_errors(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries for the errors of every route that checks a key's rights, and of `more` statuses."""
+    return openapi_errors(*sorted({401, 403, 422, 503, *more}))
+
+
+def body_errors(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries for the errors of every such route that takes a JSON body, and of `more` statuses."""
+    return key_errors(400, 413, *more)
 
 
 _DESCRIPTIONS = {

@@ -13,15 +13,20 @@ def _operation_link(operation: str, **parameters: str) -> Links:
     return {operation: {"operationId": operation, "parameters": parameters}}
 
 
+def _group_links(group: str, *names: str, **parameters: str) -> Links:
+    """Return links to the operations `names` of a group, all with the same parameters."""
+    operations = [f"{group}_{name}" for name in names]
+    return {operation: {"operationId": operation, "parameters": parameters} for operation in operations}
+
+
 def _memory_links(at: str) -> Links:
     """Return the links to the operations on the memory whose id is at `at`."""
     names = ("get", "patch", "delete", "restore", "pin", "history", "retract", "supersede")
-    links = {key: link for name in names for key, link in _operation_link(f"memory_{name}", memory_id=at).items()}
-    return links | _operation_link("receipts_uses", memory_id=at)
+    return _group_links("memory", *names, memory_id=at) | _operation_link("receipts_uses", memory_id=at)
 
 
 def _job_links(at: str) -> Links:
-    return _operation_link("jobs_get", job_id=at) | _operation_link("jobs_replay", job_id=at)
+    return _group_links("jobs", "get", "replay", job_id=at)
 
 
 def _next_page_link(operation: str, **parameters: str) -> Links:
@@ -53,18 +58,14 @@ ANSWER = (
     )
     | _operation_link("receipts_get", query_id="$response.body#/query_id")
 )
-MEM0 = {
-    key: link
-    for name in ("get", "update", "delete", "history")
-    for key, link in _operation_link(f"mem0_{name}", memory_id="$response.body#/results/0/id").items()
-}
+MEM0 = _group_links("mem0", "get", "update", "delete", "history", memory_id="$response.body#/results/0/id")
 FOUND = _memory_links("$response.body#/results/0/id") | _thread_user_links(
     "$response.body#/results/0/source/thread_id", "$response.body#/results/0/source/user_id"
 )
 
 
 def _batch_links(at: str) -> Links:
-    return _operation_link("batches_get", batch_id=at) | _operation_link("batches_undo", batch_id=at)
+    return _group_links("batches", "get", "undo", batch_id=at)
 
 
 BATCH_DONE = _batch_links("$response.body#/batch_id") | _memory_links("$response.body#/sample/0/id")
@@ -97,12 +98,7 @@ _PATH_USER_ID = "$request.path.user_id"
 
 def _proposal_links(at: str) -> Links:
     """Return the links to the operations on the proposal whose id is at `at`."""
-    names = ("approve", "reject", "ask")
-    return {
-        key: link
-        for name in names
-        for key, link in _operation_link(f"consent_{name}", user_id=_PATH_USER_ID, patch_id=at).items()
-    }
+    return _group_links("consent", "approve", "reject", "ask", user_id=_PATH_USER_ID, patch_id=at)
 
 
 CONTEXT = _operation_link("consent_page", user_id=_PATH_USER_ID) | _operation_link(
@@ -113,13 +109,9 @@ DECIDED = _operation_link("consent_context", user_id=_PATH_USER_ID) | _operation
 )
 PROPOSED = _proposal_links("$response.body#/id") | _operation_link("consent_page", user_id=_PATH_USER_ID)
 PATCHES = _proposal_links("$response.body#/items/0/id") | _next_page_link("consent_page", user_id=_PATH_USER_ID)
-STATE = {
-    key: link
-    for name in ("get", "delete")
-    for key, link in _operation_link(
-        f"checkpoints_{name}", thread_id="$response.body#/thread_id", user_id="$response.body#/user_id"
-    ).items()
-}
+STATE = _group_links(
+    "checkpoints", "get", "delete", thread_id="$response.body#/thread_id", user_id="$response.body#/user_id"
+)
 JOBS = _job_links("$response.body#/items/0/id") | _next_page_link("jobs_page")
 JOB = _job_links("$response.body#/id")
 
@@ -127,7 +119,7 @@ JOB = _job_links("$response.body#/id")
 def _webhook_links(at: str) -> Links:
     """Return the links to the operations on the webhook whose id is at `at`."""
     names = ("get", "change", "rotate", "test", "deliveries", "replay_dead", "delete")
-    return {key: link for name in names for key, link in _operation_link(f"webhooks_{name}", webhook_id=at).items()}
+    return _group_links("webhooks", *names, webhook_id=at)
 
 
 WEBHOOK = _webhook_links("$response.body#/id")
@@ -139,8 +131,7 @@ DELIVERIES = _operation_link(
 
 def _fact_links(at: str) -> Links:
     """Return the links to the operations on the fact whose id is at `at`."""
-    names = ("get", "patch", "delete", "history")
-    return {key: link for name in names for key, link in _operation_link(f"facts_{name}", fact_id=at).items()}
+    return _group_links("facts", "get", "patch", "delete", "history", fact_id=at)
 
 
 FACT = _fact_links("$response.body#/id")
@@ -164,14 +155,13 @@ ARTIFACTS = _next_page_link("turn_memory_list_artifacts", conversation_id="$requ
 def _source_links(at: str) -> Links:
     """Return the links to the operations on the source whose id is at `at`."""
     names = ("get", "patch", "sync", "list_jobs", "list_files", "tree", "delete")
-    return {key: link for name in names for key, link in _operation_link(f"sources_{name}", source_id=at).items()}
+    return _group_links("sources", *names, source_id=at)
 
 
 def _file_links(at: str) -> Links:
     """Return the links to the operations on the file whose id is at `at`, of the source in the request's path."""
     names = ("get_file", "download_file", "delete_file")
-    place = {"source_id": _PATH_SOURCE_ID, "file_id": at}
-    return {key: link for name in names for key, link in _operation_link(f"sources_{name}", **place).items()}
+    return _group_links("sources", *names, source_id=_PATH_SOURCE_ID, file_id=at)
 
 
 _PATH_SOURCE_ID = "$request.path.source_id"
@@ -212,8 +202,7 @@ RELATIONS = _memory_links("$response.body#/nodes/0/id")
 
 def _tenant_links(at: str) -> Links:
     """Return the links to the operator's operations on the tenant whose id is at `at`."""
-    names = ("get_tenant", "list_keys", "create_key")
-    return {key: link for name in names for key, link in _operation_link(f"operator_{name}", tenant_id=at).items()}
+    return _group_links("operator", "get_tenant", "list_keys", "create_key", tenant_id=at)
 
 
 _PATH_TENANT_ID = "$request.path.tenant_id"

@@ -18,14 +18,14 @@ from app.api.routes.consent import context as consent
 from app.api.routes.facts import facts, projects
 from app.api.routes.jobs import jobs
 from app.api.routes.memory import batches, bulk, change_feed, corrections, memories, turns
-from app.api.routes.operations import activity, metrics, overview
 from app.api.routes.operations import health as ops
+from app.api.routes.operations import metrics, overview
 from app.api.routes.recall import search, threads
 from app.api.routes.receipts import queries, usage
 from app.api.routes.retention import imports, users
 from app.api.routes.sources import files, sources
 from app.api.routes.tenancy import config as tenant_config
-from app.api.routes.tenancy import keys, operator
+from app.api.routes.tenancy import keys, operator, place
 from app.api.routes.turn_memory import context, extraction, feedback
 from app.api.routes.turn_memory import turns as turn_memory
 from app.api.routes.webhooks import webhooks
@@ -117,9 +117,9 @@ SERVED = (
     operator,
     keys,
     tenant_config,
+    place,
     ops,
     overview,
-    activity,
     queries,
     usage,
     webhooks,

@@ -1,10 +1,9 @@
 """The settings of each adapter, taken from the settings of the installation."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
-from celery import Celery
-from redis import Redis
 
 from app.config.loader import Policies, load_policies
 from app.config.server_worker import ServerWorker
@@ -16,11 +15,14 @@ from app.providers.broker import BrokerSettings, make_celery
 from app.providers.chat_models import ChatModelSettings
 from app.providers.embeddings import EmbedderSettings
 from app.providers.embeddings.endpoint_options import EndpointOptions, TextRole
+from app.providers.file_counters import FileCounters
 from app.providers.rerankers import RerankerSettings
-from app.providers.shared_counters import FileCounters, RedisCounters
 from app.providers.upstreams import UpstreamSettings
 from app.providers.upstreams.client import UpstreamBounds
 from app.storage.engine import LONG_S
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 log = structlog.get_logger(__name__)
 NO_REDIS = "MNEMA_REDIS_URL: must be the URL of a Redis, redis://:…@host/0"
@@ -39,7 +41,7 @@ def worker_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"database_timeout_s": max(settings.database_timeout_s, LONG_S)})
 
 
-def build_celery_app(settings: Settings) -> Celery:
+def build_celery_app(settings: Settings) -> "Celery":
     """Build the Celery application of the workers and of beat."""
     return make_celery(broker_settings(settings))
 
@@ -52,6 +54,7 @@ def broker_settings(settings: Settings) -> BrokerSettings:
         job_soft_limit_s=settings.job_soft_limit_s,
         sweep_s=settings.sweep_s,
         schedule_s=settings.schedule_s,
+        several_clusters=settings.clusters is not None,
     )
 
 
@@ -59,6 +62,8 @@ def check_redis_url(settings: Settings) -> None:
     """Raise ConfigError if the Redis URL is missing or wrong."""
     if not settings.redis_url.get_secret_value():
         raise ConfigError("set MNEMA_REDIS_URL to the broker's URL")
+    from redis import Redis
+
     try:
         Redis.from_url(settings.redis_url.get_secret_value()).close()
     except ValueError as error:  # its text may hold the password
@@ -72,6 +77,8 @@ def build_shared_counters(settings: Settings, worker: ServerWorker | None) -> Sh
     """
     if not (url := settings.redis_url.get_secret_value()):
         return None if worker is None else FileCounters(worker.counters_file)
+    from app.providers.redis_counters import RedisCounters  # the client of Redis takes long to import
+
     try:
         return RedisCounters(url, f"{settings.worker_queue}:limits")
     except ValueError:  # its text may hold the password

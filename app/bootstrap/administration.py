@@ -14,10 +14,10 @@ from app.bootstrap.adapters import (
     upstream_settings,
 )
 from app.bootstrap.blobs import build_blobs
-from app.bootstrap.chat import build_key_cipher
-from app.bootstrap.database import build_replicas, open_database
+from app.bootstrap.database import build_database, build_replicas, open_database
 from app.bootstrap.model import choose_model, default_model
 from app.bootstrap.operations import build_doctor_readiness
+from app.bootstrap.upstreams import build_key_cipher
 from app.config.loader import load_policies
 from app.config.settings import Settings
 from app.domain.errors import ConfigError, MnemaError
@@ -33,10 +33,8 @@ from app.providers.rerankers import NullReranker, build_reranker
 from app.providers.upstreams import installation_upstreams
 from app.storage.chat.upstreams import encrypt_keys_again
 from app.storage.database_url import database_name
-from app.storage.engine import Engine
 from app.storage.operations import administration as admin
 from app.storage.operations.bootstrap import bootstrap_cluster, bootstrap_script
-from app.storage.operations.distribution import Distribution, distribute_tables, plan_distribution
 from app.storage.operations.schema import list_changed_objects, name_some, require_schema
 from app.storage.operations.secret import secret_fingerprint
 from app.storage.operations.spaces import require_space
@@ -91,14 +89,6 @@ async def migrate_database(admin_url: str, settings: Settings) -> str:
     return await admin.adopt_model(admin_url, wanted.embedding_model, wanted.embedding_dimension, named=named)
 
 
-async def distribute_database(admin_url: str, *, dry_run: bool) -> Distribution:
-    """Distribute the tables by tenant on a Citus cluster; without Citus do nothing. If `dry_run`, only plan it.
-
-    Raise WrongState if there is a tenant.
-    """
-    return await (plan_distribution(admin_url) if dry_run else distribute_tables(admin_url))
-
-
 async def check_configuration(settings: Settings) -> None:
     """Check what a server needs to start: settings, policies, models, database role and embedding space.
 
@@ -106,27 +96,20 @@ async def check_configuration(settings: Settings) -> None:
     """
     check_required(settings)
     settings = await choose_model(settings)
-    build_replicas(settings)  # only reads their URLs: a server also starts while a replica is away
     installation_upstreams(upstream_settings(settings))
     load_policies(settings.embedding_model, settings.config_dir)
     embedder = build_embedder(embedder_settings(settings))
     reranker = build_reranker(reranker_settings(settings), embedder)
     chat = build_chat_model(chat_model_settings(settings))
-    engine = Engine(
-        settings.database_url.get_secret_value(),
-        min_size=1,
-        max_size=1,
-        timeout_s=settings.database_timeout_s,
-        statement_cache=settings.database_statement_cache,
-    )
+    database = build_database(settings.model_copy(update={"pool_min": 1, "pool_max": 1}))
     try:
-        await require_schema(UnitOfWork(engine))
-        await require_space(UnitOfWork(engine), embedder.model, embedder.dimension)
+        await require_schema(database.uow)
+        await require_space(database.uow, embedder.model, embedder.dimension)
     finally:
         await chat.close()
         await reranker.close()
         await embedder.close()
-        await engine.close()
+        await database.close()
 
 
 async def ask_chat_model(settings: Settings) -> str:

@@ -1,35 +1,27 @@
 """The builder of the capability `chat`: the endpoint that remembers, its memories and its upstreams."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from app.bootstrap.adapters import upstream_settings
-from app.bootstrap.database import open_database
 from app.bootstrap.facts import FactUseCases, build_fact_memories
 from app.bootstrap.memory import MemoryUseCases
 from app.bootstrap.parts import SharedParts
-from app.bootstrap.recall import build_ranking
-from app.config.settings import Settings
+from app.bootstrap.recall import build_instructions, build_ranking
+from app.bootstrap.upstreams import build_key_cipher, build_upstreams
 from app.ports import TurnSpool, UpstreamClient
 from app.providers.file_turn_spool import FileTurnSpool
-from app.providers.upstreams import build_upstream_client, installation_upstreams
 from app.storage.chat.conversations import ConversationStorage
-from app.storage.chat.key_cipher import KeyCipher
 from app.storage.chat.turns import ChatTurnStorage
-from app.storage.chat.upstreams import UpstreamStorage
 from app.storage.facts.facts import FactStorage
-from app.storage.operations.secret import require_secret
 from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import SearchStorage
+from app.storage.recall.threads import ThreadStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.turn_memory.artifacts import ArtifactRetention
-from app.storage.uow import UnitOfWork
 from app.usecases.chat.chat import ChatWithMemory
 from app.usecases.chat.conversations import Conversations
 from app.usecases.chat.kept_turns import KeptTurns
 from app.usecases.chat.retrieval import ReadSummary, RetrieveForChat
-from app.usecases.chat.upstreams import FindUpstream, ManageUpstreams
+from app.usecases.chat.upstreams import FindUpstream
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -49,10 +41,14 @@ class ChatUseCases:
 def build_retrieval(parts: SharedParts) -> RetrieveForChat:
     """Build the use-case that retrieves memories for a chat."""
     search = SearchStorage(parts.space.name)
+    threads = ThreadStorage()
     ranking = build_ranking(parts)
     chunks = FindChunks(ChunkReader())
     summaries = _build_summaries(parts)
-    return RetrieveForChat(parts.uow, search, chunks, ranking, summaries, parts.access, parts.policies)
+    instructions = build_instructions(parts)
+    return RetrieveForChat(
+        parts.uow, search, threads, chunks, ranking, summaries, parts.access, parts.policies, instructions
+    )
 
 
 def build_conversations(parts: SharedParts, forgetting: ForgetMemories) -> Conversations:
@@ -103,44 +99,5 @@ def build_chat(
     )
 
 
-def build_upstreams(parts: SharedParts) -> FindUpstream:
-    """Build the use-case that finds a tenant's endpoint."""
-    policy = parts.policies.defaults.chat
-    return FindUpstream(
-        _build_storage(parts.uow, parts.settings),
-        installation_upstreams(upstream_settings(parts.settings)),
-        key_cache_s=parts.settings.key_cache_s,
-        patience_s=policy.memory_timeout_s,
-        grace_s=policy.outage_grace_s,
-    )
-
-
-@asynccontextmanager
-async def open_upstreams(settings: Settings, *, check_secret: bool = False) -> AsyncIterator[ManageUpstreams]:
-    """Open tenants' chat endpoints alone, for an operator's command.
-
-    With `check_secret`, raise ConfigError if the servers use another secret: they could not decrypt a key of ours.
-    """
-    share = upstream_settings(settings)
-    installation = installation_upstreams(share)
-    client = build_upstream_client(share)
-    try:
-        async with open_database(settings) as uow:
-            if check_secret:
-                await require_secret(uow, settings.erasure_secret(), note=False)
-            yield ManageUpstreams(_build_storage(uow, settings), installation, client)
-    finally:
-        await client.close()
-
-
 def _build_summaries(parts: SharedParts) -> ReadSummary:
     return ReadSummary(ReflectionStorage(parts.space.name), parts.policies)
-
-
-def _build_storage(uow: UnitOfWork, settings: Settings) -> UpstreamStorage:
-    return UpstreamStorage(uow, build_key_cipher(settings))
-
-
-def build_key_cipher(settings: Settings) -> KeyCipher:
-    """Build the encryption of endpoints' keys. Raise ConfigError for a missing or too short secret."""
-    return KeyCipher(settings.erasure_secret(), settings.former_secret())

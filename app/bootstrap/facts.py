@@ -6,9 +6,9 @@ from app.bootstrap.parts import SharedParts
 from app.storage.facts.facts import FactStorage
 from app.storage.operations.vectors import VectorStorage
 from app.usecases.facts.answer import AnswerFacts
-from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.read import ReadFacts
 from app.usecases.facts.store import StoreFacts
+from app.usecases.facts.turns import EmbedFactMemories
 from app.usecases.tenancy.limits import Limits
 
 

@@ -54,7 +54,7 @@ def build_operations(parts: SharedParts, limits: Limits, spool: TurnSpool) -> Op
     memories = MemoryStorage(uow, parts.space.name)
     return OperationUseCases(
         readiness=_build_readiness(parts, spool),
-        metrics=ReadMetrics(parts.metrics, others, uow, parts.engine, limits, jobs, parts.replicas),
+        metrics=ReadMetrics(parts.metrics, others, uow, parts.database.engines, limits, jobs, parts.database.replicas),
         count_events=CountEvents(uow, EventStorage(), parts.access),
         list_events=ListEvents(uow, parts.access),
         overview=ReadOverview(uow, OverviewStorage(), parts.policies),
@@ -95,7 +95,7 @@ def _build_readiness(parts: SharedParts, spool: TurnSpool) -> Readiness:
         secret,
         parts.blobs,
         worker,
-        replicas=parts.replicas,
+        replicas=parts.database.replicas.get(""),
         clock=parts.clock,
         spool=spool,
     )
@@ -116,7 +116,18 @@ def build_doctor_readiness(
     secret = partial(require_secret, uow, settings.erasure_secret(), note=False) if has_secret else None
     broker, worker = _broker_checks(settings)
     return Readiness(
-        uow, embedder, reranker, chat, broker, DOCTORS_PATIENCE_S, secret, blobs, worker, replicas, build_clock(uow)
+        uow,
+        embedder,
+        reranker,
+        chat,
+        broker,
+        DOCTORS_PATIENCE_S,
+        secret,
+        blobs,
+        worker,
+        replicas,
+        build_clock(uow),
+        is_thorough=True,
     )
 
 

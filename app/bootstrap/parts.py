@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from app.bootstrap.database import Database
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.tenant_policies import TenantPolicies
@@ -18,10 +19,8 @@ from app.providers.broker import JobPublisher
 from app.providers.metrics import Metrics
 from app.source_ports import DocumentParser, SourceFolders
 from app.storage.access_log import AccessLog
-from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.operations.spaces import Space
-from app.storage.replicas import Replicas
 from app.storage.uow import UnitOfWork
 
 
@@ -34,7 +33,7 @@ class SharedParts:
 
     settings: Settings
     policies: TenantPolicies
-    engine: Engine
+    database: Database
     uow: UnitOfWork
     space: Space
     embedder: Embedder
@@ -51,4 +50,3 @@ class SharedParts:
     parser: DocumentParser
     folders: SourceFolders
     worker: ServerWorker | None
-    replicas: Replicas

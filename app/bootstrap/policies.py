@@ -37,7 +37,7 @@ async def load_tenant_policies(settings: Settings, uow: UnitOfWork, model: str |
 
 def build_refresh(uow: UnitOfWork, policies: TenantPolicies) -> RefreshRules:
     """Build the refresh of tenants' rules."""
-    return RefreshRules(TenantConfigStorage(uow), policies)
+    return RefreshRules([TenantConfigStorage(part) for part in uow.parts.values()], policies)
 
 
 def build_rules(parts: SharedParts) -> ManageRules:

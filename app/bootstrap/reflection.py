@@ -30,10 +30,8 @@ from app.storage.reflection.reconcile import ReconcileStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
-from app.usecases.consent.generated_proposals import ProposeProfileFields
-from app.usecases.consent.proposals import Proposals
-from app.usecases.facts.memories import EmbedFactMemories
-from app.usecases.facts.turns import ReadTurnFacts
+from app.usecases.consent.proposals import Proposals, ProposeProfileFields
+from app.usecases.facts.turns import EmbedFactMemories, ReadTurnFacts
 from app.usecases.jobs.handlers import ReflectionJobs
 from app.usecases.memory.closing import CloseSpans
 from app.usecases.memory.later_check import LaterCheck

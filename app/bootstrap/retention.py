@@ -9,6 +9,7 @@ from app.bootstrap.database import open_clock, open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import load_tenant_policies
 from app.config.settings import Settings
+from app.domain.principal import Principal
 from app.storage.jobs.jobs import JobStorage
 from app.storage.journal import Journal
 from app.storage.operations.spaces import active_space
@@ -45,9 +46,27 @@ def build_retention(
     """
     storage = ForgettingStorage(parts.uow, parts.settings.erasure_secret())
     imports = ImportStorage(parts.uow, parts.journal, parts.space.name)
+    homes = parts.database.homes
+
+    async def note_copies(principal: Principal) -> list[str]:
+        return [] if homes is None else await homes.note_erasure(principal)
+
+    def find_home(tenant_id: UUID) -> dict[str, str | None]:
+        if homes is None or (cluster := homes.known_home(tenant_id)) is None:
+            return {}
+        return {"cluster": cluster, "region": homes.regions.get(cluster)}
+
     return RetentionUseCases(
         forget=ForgetMemories(parts.uow, storage, parts.journal, parts.policies, parts.clock),
-        export=ExportUser(parts.uow, ExportStorage(), parts.access, parts.blobs, parts.policies, parts.clock),
+        export=ExportUser(
+            parts.uow,
+            ExportStorage(),
+            parts.access,
+            parts.blobs,
+            parts.policies,
+            parts.clock,
+            find_home,
+        ),
         importing=ImportUser(
             parts.uow,
             imports,
@@ -59,7 +78,7 @@ def build_retention(
             parts.clock,
             parts.settings.erasure_secret(),
         ),
-        erase=EraseUser(storage, parts.access, parts.clock, store_kept),
+        erase=EraseUser(storage, parts.access, parts.clock, store_kept, note_copies),
         partitions=KeepPartitions(PartitionStorage(parts.uow), parts.policies, parts.clock),
     )
 

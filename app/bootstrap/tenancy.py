@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from app.bootstrap.adapters import build_shared_counters
 from app.bootstrap.blobs import build_blobs
-from app.bootstrap.database import open_clock, open_database
+from app.bootstrap.database import open_clock, open_database, read_clusters
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.policies import build_rules, load_tenant_policies
 from app.config.operator_key import read_operator_key
 from app.config.settings import Settings
 from app.storage.tenancy import tenant_removal
 from app.storage.tenancy.tenants import TenantStorage
+from app.usecases.clusters.places import TenantPlaces
 from app.usecases.tenancy.keys import ManageKeys
 from app.usecases.tenancy.limits import Limits
 from app.usecases.tenancy.operators import Operators
@@ -29,6 +30,7 @@ class TenancyUseCases:
     rules: ManageRules
     operators: Operators
     keys: ManageKeys
+    places: TenantPlaces
 
 
 def build_tenancy(parts: SharedParts) -> TenancyUseCases:
@@ -44,6 +46,7 @@ def build_tenancy(parts: SharedParts) -> TenancyUseCases:
         rules=build_rules(parts),
         operators=Operators(tenants, storage, key, keys),
         keys=keys,
+        places=TenantPlaces(parts.database.homes, parts.settings.tenant_moves_per_day),
     )
 
 
@@ -61,9 +64,16 @@ async def remove_tenant(settings: Settings, admin_url: str, name_or_id: str) -> 
     Raise NotFound for an unknown tenant, WrongState while somebody uses it, BlobStoreUnavailable if it has blobs in a
     bucket that does not answer or that the settings do not name.
     """
+    clusters = {name: urls.admin_database_url.get_secret_value() for name, urls in read_clusters(settings).items()}
     async with open_database(settings) as uow:
         blobs = build_blobs(settings, uow)
         try:
-            return await tenant_removal.remove_tenant(admin_url, name_or_id, settings.key_cache_s, blobs=blobs)
+            return await tenant_removal.remove_tenant(
+                next(iter(clusters.values()), admin_url),
+                name_or_id,
+                settings.key_cache_s,
+                blobs=blobs,
+                clusters=clusters,
+            )
         finally:
             await blobs.close()

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.bootstrap.chat import build_key_cipher
 from app.bootstrap.parts import SharedParts
+from app.bootstrap.upstreams import build_key_cipher
 from app.ports import WebhookSender
 from app.providers.upstreams.addresses import AddressRules
 from app.providers.webhook_sender import HttpWebhookSender

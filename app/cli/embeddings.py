@@ -70,8 +70,19 @@ def embeddings_list() -> None:
     async def print_spaces() -> None:
         async with open_spaces(resolve_settings()) as spaces:
             reports = await spaces.list_reports()
-        columns = ("memories", "values", "embedded", "missing", "indexed", "past")
-        rows = plain_table("name", "model", "dimension", "state", *columns, "size")
+        rows = plain_table(
+            "name",
+            "model",
+            "dimension",
+            "state",
+            "memories",
+            "values",
+            "embedded",
+            "missing",
+            "indexed",
+            "past",
+            "size",
+        )
         for report in reports:
             space = report.registered.space
             ready = "ready" if report.registered.ready else "filling"
@@ -165,5 +176,11 @@ def embeddings_drop(
 def _progress_bar() -> Progress:
     """Return a progress bar on stderr, which is visible only at a terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )

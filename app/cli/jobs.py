@@ -30,8 +30,15 @@ def jobs_list(
         page = await jobs.list_jobs(owner.principal, state, kind, None, limit)
         rows = plain_table("id", "kind", "state", "attempts", "next run", "updated", "error")
         for job in page.items:
-            times = (write_time(job.next_run), write_time(job.updated_at))
-            rows.add_row(str(job.id), job.kind, job.state, str(job.attempts), *times, escape(job.last_error or ""))
+            rows.add_row(
+                str(job.id),
+                job.kind,
+                job.state,
+                str(job.attempts),
+                write_time(job.next_run),
+                write_time(job.updated_at),
+                escape(job.last_error or ""),
+            )
         print_table(rows, whole=True)
         if paused := (await jobs.count_jobs(owner.principal)).paused:
             _print_pauses(list(paused))

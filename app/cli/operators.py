@@ -1,4 +1,4 @@
-"""mnema migrate, distribute, secret and doctor, and what operators' commands share: they use the database alone."""
+"""mnema migrate, secret and doctor, and what operators' commands share: they use the database alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,11 +16,12 @@ from app.bootstrap.administration import (
     change_secret,
     create_roles,
     diagnose_installation,
-    distribute_database,
     find_database,
     migrate_database,
     roles_script,
 )
+from app.bootstrap.clusters import migrate_clusters
+from app.bootstrap.database import read_clusters
 from app.bootstrap.tenancy import open_tenants
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
@@ -105,6 +106,8 @@ def admin_url() -> str:
     """Return the database URL of mnema_admin; without one, that of the embedded installation if it runs, else exit."""
     if url := AdminSettings().admin_database_url.get_secret_value():
         return url
+    if first := next(iter(read_clusters(Settings()).values()), None):
+        return first.admin_database_url.get_secret_value()
     home = Home()
     if not home.is_installed or not home.postgres.is_running():
         exit_with_error("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")
@@ -124,6 +127,8 @@ def migrate_schema(
     With MNEMA_SUPERUSER_DATABASE_URL, MNEMA_ADMIN_PASSWORD and MNEMA_APP_PASSWORD it first creates roles, database and
     extension. CREATEROLE and CREATEDB are enough for that. With MNEMA_BACKUP_PASSWORD it also creates mnema_backup,
     which can read everything and write nothing.
+
+    With MNEMA_CLUSTERS it does this for each cluster of the file and joins them: see docs/scaling.md.
     """
     settings = AdminSettings()
     try:
@@ -143,6 +148,10 @@ def migrate_schema(
         if not superuser:
             exit_with_error("set MNEMA_SUPERUSER_DATABASE_URL")
         out.print("roles, database and extension exist")
+        return
+    if (several := Settings()).clusters is not None:
+        for name, model in run_use_case(migrate_clusters(several)).items():
+            out.print(f"{name}: the schema is current; the vectors are from {model}", highlight=False)
         return
     model = run_use_case(migrate_database(admin_url(), Settings()))
     out.print(f"the schema is current; the vectors are from {model}")
@@ -199,22 +208,3 @@ def run_doctor(
         out.print(f"\nchat model: {escape(run_use_case(ask_chat_model(settings)))}", highlight=False)
     if failed - Readiness.OPTIONAL:
         raise typer.Exit(1)
-
-
-def distribute_tables(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only print the statements")] = False,
-) -> None:
-    """Spread the tables over a Citus cluster.
-
-    Run it before you create the first tenant. It distributes the tables by tenant, as mnema_admin
-    (MNEMA_ADMIN_DATABASE_URL). Without the extension `citus` it does nothing. It has not been tried on a real cluster:
-    see docs/scaling.md.
-    """
-    done = run_use_case(distribute_database(admin_url(), dry_run=dry_run))
-    if dry_run or done.is_possible:
-        for statement in done.statements:
-            out.print(f"{statement};", highlight=False, markup=False, soft_wrap=True)
-    if not done.is_possible:
-        out.print("this database has no extension citus: nothing was done")
-    elif not done.statements:
-        out.print("all tables are distributed")

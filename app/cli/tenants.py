@@ -13,10 +13,11 @@ import typer
 from mnema_cli.client import AsJson, Columns, err, error_text, exit_with_error, out, print_json, print_page, write_time
 from rich.markup import escape
 
-from app.bootstrap.chat import open_upstreams
 from app.bootstrap.tenancy import open_tenants, remove_tenant
+from app.bootstrap.upstreams import open_upstreams
 from app.cli.operators import Owner, TenantOption, admin_url, resolve_settings, run_for_tenant, run_use_case
 from app.cli.tenant_config import config_app
+from app.cli.tenant_move import tenant_move
 from app.config.settings import Settings
 from app.domain.chat.upstream import OPENAI, UpstreamDialect
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
@@ -115,15 +116,20 @@ tenant_app = typer.Typer(no_args_is_help=True, help="Tenants, with their rules a
 key_app = typer.Typer(no_args_is_help=True, help="API keys.")
 tenant_app.add_typer(upstream_app, name="upstream")
 tenant_app.add_typer(config_app, name="config")
+tenant_app.command("move")(tenant_move)
 
 
 @tenant_app.command("create")
-def tenant_create(name: str) -> None:
+def tenant_create(
+    name: str,
+    cluster: Annotated[str | None, typer.Option(help="its home, where there are clusters")] = None,
+    region: Annotated[str | None, typer.Option(help="the region that its home must be in, also after a move")] = None,
+) -> None:
     """Create a tenant."""
 
     async def create_tenant() -> None:
         async with open_tenants(resolve_settings()) as tenants:
-            tenant = await tenants.create_tenant(name)
+            tenant = await tenants.create_tenant(name, cluster, region)
         out.print(f"{tenant.id}  {escape(tenant.name)}", highlight=False)
 
     run_use_case(create_tenant())
@@ -200,8 +206,10 @@ def key_list(tenant: TenantOption = None, as_json: AsJson = False) -> None:
 @key_app.command("revoke")
 def key_revoke(key_id: UUID, tenant: TenantOption = None) -> None:
     """Revoke a key. Every server refuses it within seconds."""
-    run_for_tenant(open_tenants, tenant, lambda tenants, owner: tenants.revoke_key(owner.id, key_id))
+    unreached = run_for_tenant(open_tenants, tenant, lambda tenants, owner: tenants.revoke_key(owner.id, key_id))
     out.print("revoked")
+    if unreached:
+        err.print(f"not told yet, because they are away: {', '.join(unreached)}", highlight=False)
 
 
 def _write_agents(agents: Sequence[str] | None) -> str:

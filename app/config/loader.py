@@ -1,13 +1,14 @@
 """The loader of policy files. A server checks them at start, and does not start if one is not valid."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from app.config.categories import closest_name, load_categories
 from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
-from app.domain.categories import PROCEDURAL, CategoryPolicy, DefaultCategories
+from app.domain.categories import PROCEDURAL, Category, CategoryPolicy, DefaultCategories
 from app.domain.chat.policy import ChatPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
 from app.domain.consolidation.comparison import ConsolidationPolicy
@@ -16,6 +17,7 @@ from app.domain.facts.policy import FactPolicy
 from app.domain.facts.topics import FactTopics
 from app.domain.jobs.job import JobPolicy
 from app.domain.memory.merge_bands import MergeBands
+from app.domain.recall.instructions import NearnessModel
 from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.recall.relevance import RelevanceModel
 from app.domain.recall.reranker_calibration import RerankerCalibration
@@ -28,7 +30,7 @@ from app.domain.reflection.model_usage import LlmPolicy
 from app.domain.reflection.reconcile import ReconcilePolicy
 from app.domain.reflection.summaries import SummaryPolicy
 from app.domain.retention.forgetting import ForgettingPolicy
-from app.domain.settable import SETTABLE, Range, Settable, check_ranges
+from app.domain.settable import SETTABLE, Range, RangedPolicy, Settable
 from app.domain.sources.source_policy import SourcePolicy
 from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
@@ -60,10 +62,78 @@ SECTIONS = (
 """The required sections of policies.yaml."""
 T = TypeVar("T")
 P = TypeVar("P", ConsentPolicy, EpisodePolicy, FactPolicy, InsightPolicy, TurnMemoryPolicy, "TurnPolicy")
+MAX_EXPIRY_DAYS = 36_500
+ALL = "all"
+"""The allowlist of an agent that may see every category but procedural."""
+TYPO_RATIO = 0.8
+"""The similarity (difflib's ratio) from which an unknown name counts as a typing error: `fod` and `food` have 0.86."""
+
+
+def load_categories(path: Path, rag_length: int) -> CategoryPolicy:
+    """Read the categories file. The categories are `system`, `custom` and every name in an allowlist.
+
+    Raise ConfigError if an entry is not valid, or if an undeclared name looks like a typing error.
+    """
+    raw = read_yaml(path, ("categories", "allowlists"))
+    known: dict[str, Category] = {}
+    for group in ("system", "custom"):
+        where = f"{path.name}: categories.{group}"
+        entries = check_mapping(raw["categories"], f"{path.name}: categories").get(group) or []
+        add_categories(known, check_list(entries, where), where, rag_length)
+    allowlists: dict[str, tuple[str, ...]] = {}
+    given = check_mapping(raw["allowlists"] or {}, f"{path.name}: allowlists")
+    seeing_all = frozenset(agent for agent, names in given.items() if names == ALL)
+    for agent, names in given.items():
+        if agent in seeing_all:
+            allowlists[agent] = ()  # in its place; filled when all categories are known
+            continue
+        if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+            raise ConfigError(f"{path.name}: allowlist of {agent!r} must be a list of category names, or all")
+        allowlists[agent] = tuple(names)
+    declared = (*known, PROCEDURAL)
+    listings = Counter(name for listed in allowlists.values() for name in listed)
+    for agent, listed in allowlists.items():
+        for name in listed:
+            usual = (other for other, count in listings.items() if count > listings[name])
+            if name not in declared and (meant := closest_name(name, (*declared, *usual))):
+                raise ConfigError(
+                    f"{path.name}: allowlist of {agent!r}: unknown category {name!r}; did you mean {meant!r}? "
+                    f"Declare a new category under categories.custom"
+                )
+            known.setdefault(name, Category(name=name, rag_length=rag_length))
+    for agent in seeing_all:
+        allowlists[agent] = all_but_procedural(known)
+    return CategoryPolicy(known, allowlists, seeing_all)
+
+
+def all_but_procedural(known: Iterable[str]) -> tuple[str, ...]:
+    """Return the allowlist of an agent that may see every category."""
+    return tuple(name for name in known if name != PROCEDURAL)
+
+
+def add_categories(known: dict[str, Category], entries: Sequence[Any], where: str, rag_length: int) -> None:
+    """Add the categories of a list to `known`. Raise ConfigError, with the place `where`, for one that is not valid."""
+    for entry in entries:
+        category = build_policy(Category, {"rag_length": rag_length, **check_mapping(entry, where)}, where)
+        if category.name in known:
+            raise ConfigError(f"{where}: category {category.name!r} is defined twice")
+        if category.context not in ("all", "rag") or category.rag_length < 1:
+            raise ConfigError(f"{where}: {category.name}: context is all or rag, rag_length at least 1")
+        if not 0 <= (category.min_relevance or 0) <= 1:
+            raise ConfigError(f"{where}: {category.name}: min_relevance must be from 0 to 1")
+        if category.expires_after_days is not None and not 1 <= category.expires_after_days <= MAX_EXPIRY_DAYS:
+            raise ConfigError(f"{where}: {category.name}: expires_after_days must be from 1 to {MAX_EXPIRY_DAYS}")
+        known[category.name] = category
+
+
+def closest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the most similar of `names` if its similarity is at least TYPO_RATIO, else None."""
+    folded = {other.casefold(): other for other in names}
+    return next((folded[match] for match in get_close_matches(name.casefold(), folded, 1, TYPO_RATIO)), None)
 
 
 @dataclass(frozen=True, slots=True)
-class WritePolicy:
+class WritePolicy(RangedPolicy):
     """The settings of writing memories."""
 
     default_importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
@@ -75,12 +145,9 @@ class WritePolicy:
     batch_limit: Annotated[int, Range(1, 100_000)] = 10_000
     text_limits: TextLimits = field(default_factory=TextLimits)
 
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
 
 @dataclass(frozen=True, slots=True)
-class QueryPolicy:
+class QueryPolicy(RangedPolicy):
     """The settings of memory.query and of the search with citations."""
 
     agent: Annotated[str, SETTABLE] = "assistant"
@@ -95,19 +162,14 @@ class QueryPolicy:
     snippet: Annotated[int, SETTABLE, Range(1, 32_000)] = 1000
     dates: Annotated[bool, SETTABLE] = True
     receipts: Annotated[bool, SETTABLE] = True
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
+    instructions: Annotated[int, SETTABLE, Range(0, 10)] = 3
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaPolicy:
+class DeltaPolicy(RangedPolicy):
     """The settings of the delta header."""
 
     bullets: Annotated[int, SETTABLE, Range(1, 3)]
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +209,7 @@ class Policies:
     bands: MergeBands
     relevance: RelevanceModel | None = None
     document_relevance: RelevanceModel | None = None
+    nearness: NearnessModel | None = None
     reranker: RerankerCalibration | None = None
 
     @property
@@ -219,10 +282,11 @@ def load_policies(model: str, directory: Path = CONFIG_DIR) -> Policies:
 
 
 def _load_calibrations(directory: Path, model: str) -> dict[str, Any]:
-    """Return the relevance models of memories and of chunks, and the calibration of the rerankers."""
+    """Return the relevance models of memories and of chunks, and the calibrations of rerankers and of instructions."""
     files = {"relevance": "relevance", "document_relevance": "documents"}
     reranker = _load_model_file(RerankerCalibration, directory, f"{model}.rerankers.yaml")
-    return {"reranker": reranker} | {
+    nearness = _load_model_file(NearnessModel, directory, f"{model}.instructions.yaml")
+    return {"reranker": reranker, "nearness": nearness} | {
         name: _load_model_file(RelevanceModel, directory, f"{model}.{file}.yaml") for name, file in files.items()
     }
 

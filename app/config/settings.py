@@ -16,6 +16,7 @@ from pydantic_settings import (
     YamlConfigSettingsSource,
 )
 
+from app.config.clusters import load_clusters
 from app.config.loader import CONFIG_DIR
 from app.domain.errors import ConfigError
 
@@ -87,6 +88,8 @@ class Settings(LayeredSettings):
     database_url: SecretStr = SecretStr("")
     read_database_url: SecretStr = SecretStr("")
     read_wait_s: float = Field(default=0.1, gt=0)
+    clusters: Path | None = None
+    tenant_moves_per_day: int = Field(default=0, ge=0, le=100)
     secret_key: SecretStr = SecretStr("")
     former_secret_key: SecretStr = SecretStr("")
     embedded: bool = False
@@ -209,6 +212,14 @@ class Settings(LayeredSettings):
             if parts[0] in ("proc", "sys", "dev"):
                 raise ValueError("/proc, /sys and /dev hold no documents")
         return roots
+
+    @model_validator(mode="after")
+    def _take_first_cluster(self) -> "Settings":
+        """Take the database of the first cluster as that of the settings, if there are clusters."""
+        if self.clusters is not None:
+            first = next(iter(load_clusters(self.clusters).values()))
+            self.database_url, self.read_database_url = first.database_url, first.read_database_url
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -6,11 +6,11 @@ Every function takes time linear in its text. For a large text, call it in a thr
 import difflib
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
+from mnema_wire.unique_keys import RepeatedKey, load_json
 
 from app.config.tenant_fields import FIELDS
 from app.domain.errors import InvalidInput
@@ -66,7 +66,9 @@ def parse_json(text: bytes) -> dict[str, Any]:
     if len(text) > MAX_DOCUMENT_BYTES:
         raise InvalidConfig(_TOO_LARGE)
     try:
-        loaded = json.loads(text, object_pairs_hook=_unique_pairs)
+        loaded = load_json(text)
+    except RepeatedKey as error:
+        raise InvalidConfig(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidConfig(f"the document is no JSON: {str(error)[:200]}") from error
     return check_document(loaded)
@@ -168,14 +170,6 @@ def _check_text(text: str, place: str) -> None:
         check_storable(text)
     except InvalidInput as error:
         raise InvalidConfig(f"{place or 'the document'}: {error.detail}") from error
-
-
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    built = dict(pairs)
-    if len(built) < len(pairs):
-        twice, _count = Counter(name for name, _value in pairs).most_common(1)[0]
-        raise InvalidConfig(f"the key {_shown(twice)} is given twice")
-    return built
 
 
 def _describe_fault(error: Exception) -> str:

@@ -34,3 +34,8 @@ class ChangePosition:
 
     stamp: Stamp
     record: UUID
+
+    def is_from(self, earlier: "ChangePosition") -> bool:
+        """Return True if this place is `earlier` or behind it, as far as one epoch can tell."""
+        same = self.stamp.epoch == earlier.stamp.epoch
+        return same and (self.stamp.number, self.record) >= (earlier.stamp.number, earlier.record)

@@ -1,8 +1,8 @@
 """Filters of a query or a list. They are ANDed, and the database applies them before ranking."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypedDict, cast
 
 from app.domain.errors import InvalidInput
@@ -124,7 +124,7 @@ def _conditions_of(tree: Node | None) -> Conditions:
     """Return the tree for the database: comparisons that all must be true by name, as far as it knows them."""
     named: dict[str, Any] = {}
     others: list[Node] = []
-    for part in conjuncts_of(tree):
+    for part in (limit for given in conjuncts_of(tree) for limit in _named_limits(given)):
         name = _KNOWN.get((part.field, part.operator)) if isinstance(part, Leaf) else None
         if isinstance(part, Leaf) and name and name not in named and _fits(part.values[0]):
             value = part.values[0]
@@ -138,6 +138,30 @@ def _conditions_of(tree: Node | None) -> Conditions:
         if rendered.labels is not None:
             conditions["where_labels"] = rendered.labels
     return conditions
+
+
+def _named_limits(part: Node) -> Sequence[Node]:
+    """Return the comparison as the same ones with limits that have a name, if there are any.
+
+    An importance is an integer, and times are microseconds: greater than one is at least the next.
+    """
+    if not isinstance(part, Leaf) or part.keys or part.field not in _STEPPED or len(part.values) != 1:
+        return [part]
+    [value] = part.values
+    if part.field == "importance" and type(value) is int:
+        if part.operator == "eq":
+            return [replace(part, operator="gte"), replace(part, operator="lte")]
+        if part.operator == "gt":
+            return [Leaf(part.field, "gte", (value + 1,))]
+        if part.operator == "lt":
+            return [Leaf(part.field, "lte", (value - 1,))]
+    if isinstance(value, datetime) and part.operator in ("gt", "lte") and value < _LAST:
+        return [Leaf(part.field, "gte" if part.operator == "gt" else "lt", (value + timedelta(microseconds=1),))]
+    return [part]
+
+
+_STEPPED: Final = frozenset({"importance", "created_at", "updated_at"})
+_LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def _fits(value: Value) -> bool:

@@ -27,6 +27,8 @@ _LONGEST: Final = 24
 
 ENGLISH: Final = "en"
 UNDETERMINED: Final = "und"
+_MARK: Final = "\x1f"
+"""A unit separator, which ends the language before a query."""
 _READ_CHARACTERS: Final = 1000
 _LEAST_LETTERS: Final = 3
 _LEAST_SCORE: Final = 0.5
@@ -57,6 +59,16 @@ def detect_language(text: str) -> str:
     `und`.
     """
     return _detect_short(text[:_READ_CHARACTERS])
+
+
+def mark_language(query: str, language: str | None) -> str:
+    """Return a query with its language before it, as the search by words reads it (`query_language` in the database).
+
+    `language` None is told from the query. English and undetermined queries stay as they are.
+    """
+    query = query.replace(_MARK, " ")  # nobody else sets the mark
+    language = language or detect_language(query)
+    return query if language in (ENGLISH, UNDETERMINED) else f"{language}{_MARK}{query}"
 
 
 @lru_cache(maxsize=4096)

@@ -62,3 +62,13 @@ def check_ranges(policy: object) -> None:
         value = getattr(policy, name)
         if value is not None and not bounds.includes(value):
             raise ValueError(f"{name} must be {bounds.describe()}")
+
+
+class RangedPolicy:
+    """The base of a policy that checks nothing but the ranges of its fields."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a field has a value outside its range."""
+        check_ranges(self)

@@ -174,8 +174,13 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + _START_S
         while self.is_running():
             _, port = self._read_pid_file()
-            probe = (self.binary_path("pg_isready"), f"--host={_HOST}", f"--port={port}")
-            if port and access.run_as(None, *probe, timeout=_STOP_S).returncode == 0:
+            if (
+                port
+                and access.run_as(
+                    None, self.binary_path("pg_isready"), f"--host={_HOST}", f"--port={port}", timeout=_STOP_S
+                ).returncode
+                == 0
+            ):
                 return True
             if time.monotonic() > deadline:
                 raise self._build_error("PostgreSQL runs but does not accept connections")
@@ -231,10 +236,15 @@ class EmbeddedPostgres:
             port = port if port and _is_free(port) else free_port()
             self._write_configuration(port)
             self._clear_foreign_pid()
-            paths = (f"--pgdata={self.data_dir}", f"--log={self.log_file}")
             log_start = access.open_log(self.log_file, self._account)
             result = self._run_program(
-                programs / "pg_ctl", "start", *paths, "--wait", f"--timeout={_START_S}", "--silent"
+                programs / "pg_ctl",
+                "start",
+                f"--pgdata={self.data_dir}",
+                f"--log={self.log_file}",
+                "--wait",
+                f"--timeout={_START_S}",
+                "--silent",
             )
             if result.returncode == 0:
                 return

@@ -36,10 +36,8 @@ _MASK = 0x10
 _NO_ID: Final = 0xFFFFFFFF
 
 
-class EmbeddedPostgresError(MnemaError):
+class EmbeddedPostgresError(MnemaError, code="embedded_postgres"):
     """The embedded PostgreSQL server did not start or stop."""
-
-    code = "embedded_postgres"
 
 
 class Account(NamedTuple):

@@ -4,8 +4,8 @@ The server keeps no state between requests, so it may start later, restart, or b
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -16,26 +16,24 @@ from mcp.types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
-    CompleteRequestParams,
     CompleteResult,
-    GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
     ReadResourceResult,
     TextContent,
 )
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
+from pydantic import BaseModel
 
 from app.config.version import VERSION
 from app.mcp import FIXED_HEADERS, INSTRUCTIONS, NAME
 
 Name: TypeAlias = Literal["agent", "user", "thread"]
 Context: TypeAlias = ServerRequestContext[Any]
+R = TypeVar("R", bound=BaseModel)
 
 HEADERS = {
     "Accept": "application/json, text/event-stream",
@@ -65,19 +63,15 @@ class Bridge:
             NAME,
             version=VERSION,
             instructions=INSTRUCTIONS,
-            on_list_tools=self.list_tools,
+            on_list_tools=self._forwards("tools/list", ListToolsResult),
             on_call_tool=self.call_tool,
-            on_list_resources=self.list_resources,
-            on_list_resource_templates=self.list_templates,
-            on_read_resource=self.read_resource,
-            on_list_prompts=self.list_prompts,
-            on_get_prompt=self.get_prompt,
-            on_completion=self.complete_argument,
+            on_list_resources=self._forwards("resources/list", ListResourcesResult),
+            on_list_resource_templates=self._forwards("resources/templates/list", ListResourceTemplatesResult),
+            on_read_resource=self._forwards("resources/read", ReadResourceResult, "uri"),
+            on_list_prompts=self._forwards("prompts/list", ListPromptsResult),
+            on_get_prompt=self._forwards("prompts/get", GetPromptResult, "name", "arguments"),
+            on_completion=self._forwards("completion/complete", CompleteResult, "ref", "argument", "context"),
         )
-
-    async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        """Answer tools/list. Raise MCPError if the server refuses or does not answer."""
-        return ListToolsResult.model_validate(await self._forward("tools/list"))
 
     async def call_tool(self, _context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer tools/call. A refusal is a tool result, so that the model can read it."""
@@ -88,38 +82,24 @@ class Bridge:
             text = TextContent(text=str(refused))
             return CallToolResult(content=[text], structured_content=refused.problem, is_error=True)
 
-    async def list_resources(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
-        """Answer resources/list. Raise MCPError if the server refuses or does not answer."""
-        return ListResourcesResult.model_validate(await self._forward("resources/list"))
+    def _forwards(self, method: str, result: type[R], *sent: str) -> Callable[[Context, Any], Awaitable[R]]:
+        """Return the handler of a method: it forwards the parameters `sent`, and returns the server's result.
 
-    async def list_templates(
-        self, _context: Context, _params: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
-        """Answer resources/templates/list. Raise MCPError if the server refuses or does not answer."""
-        return ListResourceTemplatesResult.model_validate(await self._forward("resources/templates/list"))
+        It raises MCPError if the server refuses or does not answer.
+        """
 
-    async def read_resource(self, _context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """Answer resources/read. Raise MCPError if the server refuses or does not answer."""
-        return ReadResourceResult.model_validate(await self._forward("resources/read", {"uri": str(params.uri)}))
+        async def forward(_context: Context, params: BaseModel | None) -> R:
+            given = (
+                params.model_dump(mode="json", by_alias=True, exclude_none=True, include=set(sent)) if params else {}
+            )
+            return result.model_validate(await self._forward(method, given))
 
-    async def list_prompts(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
-        """Answer prompts/list. Raise MCPError if the server refuses or does not answer."""
-        return ListPromptsResult.model_validate(await self._forward("prompts/list"))
+        return forward
 
-    async def get_prompt(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """Answer prompts/get. Raise MCPError if the server refuses or does not answer."""
-        asked = {"name": params.name, "arguments": params.arguments or {}}
-        return GetPromptResult.model_validate(await self._forward("prompts/get", asked))
-
-    async def complete_argument(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
-        """Answer completion/complete. Raise MCPError if the server refuses or does not answer."""
-        asked = params.model_dump(mode="json", by_alias=True, exclude_none=True, include={"ref", "argument", "context"})
-        return CompleteResult.model_validate(await self._forward("completion/complete", asked))
-
-    async def _forward(self, method: str, params: dict[str, Any] | None = None) -> Any:
+    async def _forward(self, method: str, params: dict[str, Any]) -> Any:
         """Return the result of one request. Raise MCPError if the server refuses or does not answer."""
         try:
-            return await self._send_request(method, params or {})
+            return await self._send_request(method, params)
         except RequestRefused as refused:
             raise MCPError(INTERNAL_ERROR, str(refused), refused.problem) from None
 

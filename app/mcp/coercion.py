@@ -6,11 +6,15 @@ Each change keeps the meaning or narrows what is seen. Whatever is unclear stays
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Literal
 
 import orjson
+from mnema_wire.unique_keys import RepeatedKey, check_unique_keys
+from pydantic import BaseModel
 
-from app.mcp.argument_fields import ArgumentField
+from app.domain.errors import InvalidInput
 from app.mcp.connection import Connection
 
 MAX_JSON: Final = 65_536
@@ -29,6 +33,46 @@ _INTEGER: Final = re.compile(r"[+-]?\d{1,15}(?:\.0{1,9})?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 _ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentField:
+    """A field of an argument.
+
+    `kind` is its JSON type, empty if it has several. `words` are its only values, if they are fixed; `item` is the
+    field of a list's entries, `most` their number; `fields` are those of an object, empty if it may have any.
+    """
+
+    kind: str
+    takes_null: bool = False
+    words: tuple[str, ...] = ()
+    item: "ArgumentField | None" = None
+    most: int = 0
+    fields: Mapping[str, "ArgumentField"] = field(default_factory=dict)
+
+
+@cache
+def read_fields(takes: type[BaseModel]) -> Mapping[str, ArgumentField]:
+    """Return the fields of a model by the names of its arguments."""
+    schema = takes.model_json_schema(by_alias=True)
+    return _read_field(schema, schema.get("$defs", {})).fields
+
+
+def _read_field(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> ArgumentField:
+    if "$ref" in schema:
+        return _read_field(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    if "anyOf" in schema:
+        choices = [choice for choice in schema["anyOf"] if choice.get("type") != "null"]
+        takes_null = len(choices) < len(schema["anyOf"])
+        one = _read_field(choices[0], definitions) if len(choices) == 1 else ArgumentField("")
+        return ArgumentField(one.kind, takes_null, one.words, one.item, one.most, one.fields)
+    return ArgumentField(
+        schema.get("type", ""),
+        words=tuple(schema.get("enum", ())),
+        item=_read_field(schema["items"], definitions) if "items" in schema else None,
+        most=schema.get("maxItems", 0),
+        fields={name: _read_field(inner, definitions) for name, inner in schema.get("properties", {}).items()},
+    )
 
 
 class ArgumentReader:
@@ -123,12 +167,12 @@ class ArgumentReader:
         if field.kind == "array":
             return self._read_list(path, value)
         if field.kind == "object":
-            return _parse_json(value, dict)
+            return _parse_json(path, value, dict)
         return _parse_scalar(field.kind, value)
 
     def _read_list(self, path: str, value: str) -> Any:
         """Return a list that was sent as JSON, as one entry, or as categories with commas between them."""
-        if (parsed := _parse_json(value, list)) is not value:
+        if (parsed := _parse_json(path, value, list)) is not value:
             return parsed
         parts = [part.strip() for part in value[:MAX_JSON].split(",")] if path == "categories" else []
         names = self._known_names(path)
@@ -202,13 +246,19 @@ def _parse_scalar(kind: str, value: str) -> Any:
     return value
 
 
-def _parse_json(value: str, kind: type) -> Any:
-    """Return the list or object that a text is, the text itself if it is none."""
+def _parse_json(path: str, value: str, kind: type) -> Any:
+    """Return the list or object that a text is, the text itself if it is none.
+
+    Raise InvalidInput if an object in it names a key twice.
+    """
     opening = "[" if kind is list else "{"
     if len(value) > MAX_JSON or not value.lstrip().startswith(opening):
         return value
     try:
         parsed = orjson.loads(value)
+        check_unique_keys(value)
+    except RepeatedKey as error:
+        raise InvalidInput(f"{path}: {error}", param=path) from error
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return value
     return parsed if isinstance(parsed, kind) else value

@@ -7,12 +7,14 @@ from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mnema_wire.unique_keys import RepeatedKey, check_unique_keys
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.deps import identify_principal
 from app.api.transport.admission import check_complexity
 from app.api.transport.complexity import MAX_VALUES
+from app.api.transport.direct import repeated_key
 from app.api.transport.intake import Body, replay_body
 from app.api.transport.parameters import check_parameter_names
 from app.bootstrap import Application
@@ -21,6 +23,7 @@ from app.domain.principal import Principal as Caller
 from app.mcp.connection import open_connection
 from app.mcp.server import MemoryServer
 from app.mcp.tools import TOOLS
+from app.usecases.offload import offload_if_large
 
 PATH = "/mcp"
 PARAMETERS = frozenset({"names"})
@@ -66,7 +69,7 @@ class McpEndpoint:
         request = Request(scope)
         check_host(request, self._app.parts.settings.mcp_hosts)
         check_origin(request, self._app.parts.settings.cors_origins)
-        check_parameter_names(PARAMETERS, request.query_params)
+        check_parameter_names(PARAMETERS, frozenset(), request.query_params)
         caller = await identify_principal(self._app, request)
         if not any(caller.has_scope(tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
@@ -80,13 +83,17 @@ class McpEndpoint:
         await self._protocol(scope, replay_body(content, receive), send)
 
     async def _read_body(self, request: Request, caller: Caller) -> bytes:
-        """Return the whole body. The tool reports a key that has ended meanwhile."""
+        """Return the whole body. The tool reports a key that has ended meanwhile, and equal keys in one object."""
         body: Body | None = getattr(request.state, "body", None)
         if body is None:
             return b""
         body.tenant_id = caller.tenant_id
         content = await body.read_all()
         await check_complexity(request.headers, content, MAX_VALUES)
+        try:
+            await offload_if_large(len(content), check_unique_keys, content)
+        except RepeatedKey as error:
+            request.state.refusal = repeated_key(error)
         try:
             caller.require_live()
         except Unauthenticated as error:
@@ -109,18 +116,12 @@ class McpEndpoint:
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class OriginNotAllowed(MnemaError):
+class OriginNotAllowed(MnemaError, status=403):
     """Web pages of this origin may not call /mcp; MNEMA_CORS_ORIGINS lists the allowed origins."""
 
-    code = "origin_not_allowed"
-    status = 403
 
-
-class HostNotAllowed(MnemaError):
+class HostNotAllowed(MnemaError, status=403):
     """This machine does not serve /mcp under this Host; MNEMA_MCP_HOSTS lists the allowed names."""
-
-    code = "host_not_allowed"
-    status = 403
 
 
 def check_host(request: Request, named: Sequence[str]) -> None:

@@ -38,13 +38,11 @@ from app.config.version import VERSION
 from app.domain.errors import InvalidInput, MnemaError, ScopeRequired, Unauthenticated
 from app.domain.ids import check_identifier, list_names
 from app.mcp import INSTRUCTIONS, NAME, resources
-from app.mcp.argument_fields import read_fields
-from app.mcp.coercion import ArgumentReader
+from app.mcp.coercion import ArgumentReader, read_fields
 from app.mcp.connection import Connection
-from app.mcp.names import ToolNames
 from app.mcp.prompts import Prompts
 from app.mcp.schemas import input_schema
-from app.mcp.tools import Tool, ToolOutcome
+from app.mcp.tools import Tool, ToolNames, ToolOutcome
 from app.shares import acting_tenant
 
 log = structlog.get_logger(__name__)

@@ -1,6 +1,7 @@
 """The MCP tools: arguments, answers and descriptions. They share models and use-cases with the HTTP routes."""
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from uuid import UUID
@@ -39,6 +40,8 @@ from app.mcp.text import (
 Cursor = Annotated[str, Field(max_length=500)]
 CURSOR_HELP = "`next_cursor` of the previous page"
 QuestionText = Annotated[str, Field(min_length=1, max_length=8000)]
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Tool names that OpenAI and Anthropic accept."""
 
 
 class RememberIn(NewMemory):
@@ -102,7 +105,7 @@ class Tool:
 
 
 async def _run_query(app: Application, connection: Connection, arguments: AgentQuestion) -> ToolOutcome:
-    query = replace(to_query(arguments), identified=app.parts.settings.mcp_ids)
+    query = replace(to_query(arguments), identified=app.parts.settings.mcp_ids, via="mcp")
     answer = await app.recall.query.answer_query(connection.caller, query)
     body = answer_body(answer, full=arguments.returns == "full", explain=arguments.explain)
     return ToolOutcome(answer_text(answer), body.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -248,3 +251,33 @@ TOOLS = (
         run=_run_correct,
     ),
 )
+
+
+class ToolNames:
+    """The tools of an installation by name. A kind of tool without a name is off.
+
+    A tool that is on can also be called as `memory.` and its kind, however the installation names it.
+    """
+
+    def __init__(self, configured: Mapping[ToolKind, Sequence[str]]) -> None:
+        self._named = {name: tool for tool in TOOLS for name in configured.get(tool.kind, ())}
+        self._known = {f"memory.{tool.kind}": tool for tool in self._named.values()} | self._named
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool with this name, None if there is none."""
+        return self._known.get(name)
+
+    def listed_for(self, connection: Connection, *, dotted: bool = False) -> list[tuple[str, Tool]]:
+        """Return the tools that the key may call, by plain names or by those with a dot."""
+        return [
+            (name, tool)
+            for name, tool in self._named.items()
+            if connection.caller.has_scope(tool.scope)
+            and (tool.kind != "facts" or connection.may_read_facts)
+            and bool(PLAIN_NAME.fullmatch(name)) != dotted
+        ]
+
+    def name_of(self, kind: ToolKind) -> str:
+        """Return the name to use in a text: the first plain one, else the one with a dot."""
+        plain = (name for name, tool in self._named.items() if tool.kind == kind and PLAIN_NAME.fullmatch(name))
+        return next(plain, f"memory.{kind}")

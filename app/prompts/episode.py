@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from app.domain.memory import instructions
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
@@ -68,6 +69,10 @@ def read_episode(messages: Sequence[Mapping[str, str]], limits: TextLimits, answ
 
 
 def tidy_tags(tags: Sequence[str]) -> list[str]:
-    """Return at most MAX_TAGS distinct tags in lower case. Unprintable and too long ones are dropped."""
+    """Return at most MAX_TAGS distinct tags in lower case.
+
+    Unprintable and too long ones are dropped, and the mark of standing instructions: only the user gives orders.
+    """
     clean = (" ".join(tag.lower().split()) for tag in tags)
-    return list(dict.fromkeys(tag for tag in clean if 0 < len(tag) <= MAX_TAG and tag.isprintable()))[:MAX_TAGS]
+    kept = (tag for tag in clean if 0 < len(tag) <= MAX_TAG and tag.isprintable() and tag != instructions.TAG)
+    return list(dict.fromkeys(kept))[:MAX_TAGS]

@@ -9,8 +9,8 @@ from pydantic import Field
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.fact_extraction import COMPLAINTS, MAX_CANDIDATES, Candidate, broken_rule
+from app.domain.reflection.grounding import find_quote
 from app.domain.reflection.model_usage import CheckedAnswer
-from app.domain.reflection.quotes import find_quote
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.ports import Prompt
 from app.prompts import DATA_RULE, TOO_MANY, AnswerPart, Label, Quote, ShortText, as_data, bound_list, bound_quote

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, WithJsonSchema
 
 from app.domain.errors import InvalidInput
 from app.domain.reflection import grounding
-from app.domain.reflection.quotes import find_quote, fold_quote, is_short_quote
+from app.domain.reflection.grounding import find_quote, fold_quote, is_short_quote
 from app.domain.text_rules import normalise_text
 from app.domain.turn_memory.extraction import MAX_FOUND
 from app.domain.turn_memory.signals import Signal, SignalKind, read_signal, render_value

@@ -10,7 +10,7 @@ from app.domain.reflection.model_usage import CheckedAnswer
 from app.domain.text_rules import TextLimits, cut_at_word
 from app.domain.turn_memory.extraction import MAX_FOUND, SignalSpec, SummarisedTurn
 from app.domain.turn_memory.signals import Signal, SignalKind, render_value
-from app.domain.turn_memory.turn_log import SUMMARY_CHARS
+from app.domain.turn_memory.turn_state import SUMMARY_CHARS
 from app.ports import Prompt
 from app.prompts import DATA_RULE, AnswerPart, as_data, bound_text
 from app.prompts.turn_signals import Admission, AssistantSignals, SignalReader, bound_signals

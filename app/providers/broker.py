@@ -1,6 +1,7 @@
 """The message broker: Celery over Redis. It only notifies workers that a job is due.
 
-The jobs are in PostgreSQL, so everything in Redis may be lost.
+The jobs are in PostgreSQL, so everything in Redis may be lost. Celery and the client of Redis are imported where they
+are used: a server publishes from a thread, and most commands of an operator need neither.
 """
 
 import contextlib
@@ -9,22 +10,25 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import structlog
-from celery import Celery
-from kombu.connection import Connection
-from redis import Redis
-from redis.exceptions import RedisError
 
 from app.domain.outages import BrokerUnavailable
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from kombu.connection import Connection
+    from redis import Redis
 
 log = structlog.get_logger(__name__)
 RUN_JOB = "mnema.run_job"
 SCHEDULE = "mnema.schedule"
 PARTITIONS = "mnema.partitions"
 PARTITIONS_S = 600.0
+MOVES = "mnema.moves"
+MOVES_S = 10.0
 CONNECT_TIMEOUT_S = 1.0
 ANSWER_TIMEOUT_S = 5.0
 """The seconds that a command waits for its reply, and the interval of health checks on an idle consumer."""
@@ -59,17 +63,23 @@ UNREACHABLE = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """The broker's address (`url` is empty if there is none) and the workers' intervals in seconds."""
+    """The broker's address (`url` is empty if there is none) and the workers' intervals in seconds.
+
+    `several_clusters`: the workers go on with moves of tenants that stopped.
+    """
 
     url: str = field(repr=False)
     queue: str
     job_soft_limit_s: float
     sweep_s: float
     schedule_s: float
+    several_clusters: bool = False
 
 
-def make_celery(settings: BrokerSettings) -> Celery:
+def make_celery(settings: BrokerSettings) -> "Celery":
     """Return the Celery application of this installation, for publishers, workers and beat."""
+    from celery import Celery
+
     celery = Celery("mnema", broker=settings.url or UNCONFIGURED_URL, set_as_current=False)
     celery.conf.update(
         task_acks_late=True,
@@ -99,6 +109,7 @@ def make_celery(settings: BrokerSettings) -> Celery:
         beat_schedule={
             "schedule": _beat_entry(SCHEDULE, settings.schedule_s),
             "partitions": _beat_entry(PARTITIONS, PARTITIONS_S),
+            **({"moves": _beat_entry(MOVES, MOVES_S)} if settings.several_clusters else {}),
         },
         timezone="UTC",
     )
@@ -110,18 +121,18 @@ def _beat_entry(task: str, seconds: float) -> dict[str, Any]:
     return {"task": task, "schedule": seconds, "options": {"expires": 5 * seconds}}
 
 
-def send_job_message(celery: Celery, tenant_id: UUID, job_id: UUID, connection: Connection | None = None) -> None:
+def send_job_message(celery: "Celery", tenant_id: UUID, job_id: UUID, connection: "Connection | None" = None) -> None:
     """Send one job's message to the workers. Let the broker's errors pass."""
     celery.send_task(RUN_JOB, (str(tenant_id), str(job_id)), retry=False, connection=connection)
 
 
-def _queue_length(celery: Celery, connection: Connection) -> int:
+def _queue_length(celery: "Celery", connection: "Connection") -> int:
     """Return the number of messages in the queue."""
     job_queue = celery.amqp.queues[celery.conf.task_default_queue]
     return int(job_queue.bind(connection.default_channel).queue_declare().message_count)
 
 
-def publish_jobs(celery: Celery, find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
+def publish_jobs(celery: "Celery", find: Callable[[], Iterable[tuple[UUID, UUID]]]) -> None:
     """Send messages for the jobs that `find` returns as (tenant, job), unless the queue is MAX_QUEUE_LENGTH long.
 
     The connection is opened before `find` is called, so nothing is marked as published while the broker is away. Let
@@ -140,14 +151,13 @@ class JobPublisher:
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
-        self._configured = bool(settings.url)
-        self._celery = make_celery(settings)
+        self._settings = settings
         self._waiting: queue.Queue[tuple[UUID, UUID] | None] = queue.Queue(MAX_WAITING)
         self._thread: threading.Thread | None = None
 
     def publish_job(self, tenant_id: UUID, job_id: UUID) -> None:
         """Queue the job's message and return at once."""
-        if not self._configured:
+        if not self._settings.url:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._send_queued, name="publisher", daemon=True)
@@ -161,15 +171,15 @@ class JobPublisher:
             with contextlib.suppress(queue.Full):
                 self._waiting.put_nowait(None)
             self._thread.join(2 * CONNECT_TIMEOUT_S)
-        self._celery.close()
 
     def _send_queued(self) -> None:
-        while (job := self._waiting.get()) is not None:
-            try:
-                send_job_message(self._celery, *job)
-            except Exception as error:  # the thread must survive any error
-                log.warning("broker_unavailable", error=type(error).__name__)
-                self._drop_queued()
+        with make_celery(self._settings) as celery:
+            while (job := self._waiting.get()) is not None:
+                try:
+                    send_job_message(celery, *job)
+                except Exception as error:  # the thread must survive any error
+                    log.warning("broker_unavailable", error=type(error).__name__)
+                    self._drop_queued()
 
     def _drop_queued(self) -> None:
         """Empty the queue: the broker is away, and each message would wait for its own timeout."""
@@ -181,6 +191,8 @@ class JobPublisher:
 
 def check_broker(settings: BrokerSettings) -> None:
     """Raise BrokerUnavailable if Redis does not answer within CONNECT_TIMEOUT_S seconds, or none is configured."""
+    from redis.exceptions import RedisError
+
     if not settings.url:
         raise BrokerUnavailable("no broker configured, background jobs wait: set MNEMA_REDIS_URL")
     try:
@@ -190,7 +202,9 @@ def check_broker(settings: BrokerSettings) -> None:
         raise BrokerUnavailable(UNREACHABLE) from error
 
 
-def _connect_redis(settings: BrokerSettings) -> Redis:
+def _connect_redis(settings: BrokerSettings) -> "Redis":
+    from redis import Redis
+
     return Redis.from_url(settings.url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=CONNECT_TIMEOUT_S)
 
 
@@ -219,7 +233,7 @@ def report_rebuilds(settings: BrokerSettings, worker: str, number: int, error: s
         commands.expire(key, REBUILDS_S).execute()
 
 
-def _server_seconds(client: Redis) -> int:
+def _server_seconds(client: "Redis") -> int:
     """Return the seconds of Redis' clock, which is the same for all workers."""
     return int(client.time()[0])
 
@@ -250,6 +264,8 @@ def check_worker(settings: BrokerSettings) -> None:
     """
     if not settings.url:
         return
+    from redis.exceptions import RedisError
+
     try:
         with _connect_redis(settings) as client:
             reported = client.exists(WORKER_KEY.format(queue=settings.queue))

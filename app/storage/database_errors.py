@@ -20,7 +20,9 @@ from app.domain.outages import (
     DatabaseReadOnly,
     DatabaseUnavailable,
     DataLocked,
+    DirectoryElsewhere,
     FactsUnread,
+    TenantMoving,
     WriteContention,
 )
 from app.storage.engine import REFUSED, UNREACHABLE
@@ -32,6 +34,8 @@ _ERROR_BY_STATE: dict[str, type[MnemaError]] = {
     "MN409": WrongState,
     "MN410": ErasedText,
     "MN412": VersionConflict,
+    "MN421": TenantMoving,
+    "MN422": DirectoryElsewhere,
     "MN423": FactMemory,
     "MN413": StateTooLarge,
     "MN425": IdempotencyKeyUsed,

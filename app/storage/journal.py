@@ -64,7 +64,7 @@ class Outcome:
     """The recorded changes, or the first response given for the same idempotency key.
 
     `facts` has one outcome for each statement of the changes and then for each other statement. `fact_memories` are the
-    memories of facts that wait for a vector (`app/usecases/facts/memories.py`).
+    memories of facts that wait for a vector (`app/usecases/facts/turns.py`).
     """
 
     recorded: tuple[RecordedChange, ...] = ()

@@ -6,18 +6,19 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.jobs.job import NewJob
-from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.memory.memory import Memory, MemoryState, MemoryType, Origin
 from app.storage.identity import new_id
 
 COLUMNS = (
     "id, user_id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text, steps_text, importance, "
     "pinned, tags, state, source, metadata, superseded_by, purge_at, version, created_at, updated_at, fact_topic, "
-    "expires_at, language, valid_from, valid_to"
+    "expires_at, language, valid_from, valid_to, origin"
 )
 """The columns a memory is read with; never the vector, the text index or the internal user key."""
 
 _TYPES = {kind.value: kind for kind in MemoryType}
 _STATES = {state.value: state for state in MemoryState}
+_ORIGINS: Mapping[str | None, Origin] = {origin.value: origin for origin in Origin}
 
 
 def memory_columns(alias: str) -> str:
@@ -59,6 +60,7 @@ def memory_from_row(row: Mapping[str, Any]) -> Memory:
         language=row.get("language"),
         valid_from=row.get("valid_from"),
         valid_to=row.get("valid_to"),
+        origin=_ORIGINS.get(row.get("origin")),
         last_accessed=row.get("last_accessed"),
         hits=row.get("hits") or 0,
     )

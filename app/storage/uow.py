@@ -7,23 +7,112 @@ reads that a replica may answer: they never write, move no cursor and ask nothin
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
-from app.domain.outages import DatabaseUnavailable
+from app.domain.outages import DatabaseUnavailable, TenantMoving
 from app.domain.principal import Principal
 from app.ports import in_transaction
 from app.storage.database_errors import translate_error
 from app.storage.engine import UNREACHABLE, Engine
 from app.storage.pooling import TIDY_S, end_session
 from app.storage.replicas import Replica, Replicas, fallback_reason
-from app.storage.transactions import ReadTx, ReplicaTx, Row, WriteTx
 
 __all__ = ["ReadTx", "Row", "UnitOfWork", "WriteTx"]
 READ_ONLY = "BEGIN READ ONLY"
+ASK_HOME = "; SELECT FROM residences WHERE tenant_id = '{}' AND state = 'home'"
+HOLD_HOME = "; SELECT hold_home('{}')"
+"""Statements behind the first of a transaction, where there are clusters (`migrations/sql/0018/homes.sql`)."""
+Row: TypeAlias = Mapping[str, Any]
+
+
+class ReadTx:
+    """An open read-only transaction of one tenant."""
+
+    __slots__ = ("_connection", "_timeout")
+
+    def __init__(self, connection: asyncpg.Connection, timeout_s: float | None = None) -> None:
+        self._connection = connection
+        self._timeout = timeout_s
+
+    async def fetch(self, statement: str, *args: Any) -> list[Row]:
+        """Return all rows."""
+        rows: list[Row] = await self._connection.fetch(statement, *args, timeout=self._timeout)
+        return rows
+
+    async def fetchrow(self, statement: str, *args: Any) -> Row | None:
+        """Return the first row, or None."""
+        row: Row | None = await self._connection.fetchrow(statement, *args, timeout=self._timeout)
+        return row
+
+    async def fetchval(self, statement: str, *args: Any) -> Any:
+        """Return the first value of the first row."""
+        return await self._connection.fetchval(statement, *args, timeout=self._timeout)
+
+
+class WriteTx(ReadTx):
+    """An open read-write transaction of one tenant."""
+
+    __slots__ = ()
+
+    async def execute(self, statement: str, *args: Any) -> str:
+        """Run the statement; return its command tag, e.g. `UPDATE 1`."""
+        tag: str = await self._connection.execute(statement, *args, timeout=self._timeout)
+        return tag
+
+
+class ReplicaTx(ReadTx):
+    """Reads on a replica. A statement that fails there for the replica's sake is repeated on the primary, once.
+
+    All later statements then run on the primary, too. This is safe: the primary has everything that the replica had,
+    and each statement sees its own snapshot on both servers.
+    """
+
+    __slots__ = ("_move",)
+
+    def __init__(
+        self, connection: asyncpg.Connection, timeout_s: float | None, move: Callable[[str], Awaitable[Any]]
+    ) -> None:
+        """Read on `connection`. `move` takes the reason and returns a connection to the primary."""
+        super().__init__(connection, timeout_s)
+        self._move: Callable[[str], Awaitable[Any]] | None = move
+
+    @property
+    def is_on_replica(self) -> bool:
+        """True until a statement had to be repeated on the primary."""
+        return self._move is not None
+
+    async def fetch(self, statement: str, *args: Any) -> list[Row]:
+        """Return all rows."""
+        rows: list[Row] = await self._repeat_if_needed(super().fetch, statement, args)
+        return rows
+
+    async def fetchrow(self, statement: str, *args: Any) -> Row | None:
+        """Return the first row, or None."""
+        row: Row | None = await self._repeat_if_needed(super().fetchrow, statement, args)
+        return row
+
+    async def fetchval(self, statement: str, *args: Any) -> Any:
+        """Return the first value of the first row."""
+        return await self._repeat_if_needed(super().fetchval, statement, args)
+
+    async def _repeat_if_needed(self, fetch: Callable[..., Awaitable[Any]], statement: str, args: Sequence[Any]) -> Any:
+        try:
+            return await fetch(statement, *args)
+        except (asyncpg.PostgresError, *UNREACHABLE) as error:
+            # a slow statement does not prove that the replica is away: its position shows whether it answers
+            reason = "timeout" if isinstance(error, TimeoutError) else fallback_reason(error)
+            if self._move is None or reason is None:
+                raise
+            if isinstance(error, asyncpg.InvalidCachedStatementError):
+                await end_session(self._connection)
+            move, self._move = self._move, None
+            self._connection = await move(reason)
+        return await fetch(statement, *args)
 
 
 async def _roll_back(connection: asyncpg.Connection) -> None:
@@ -42,15 +131,38 @@ class UnitOfWork:
     the transaction may have been stored or not.
     """
 
-    def __init__(self, engine: Engine, replicas: Replicas | None = None) -> None:
-        """Work on the pool of `engine`. Reads that a replica may answer run on one of `replicas`."""
+    def __init__(self, engine: Engine, replicas: Replicas | None = None, *, one_of_several: bool = False) -> None:
+        """Work on the pool of `engine`. Reads that a replica may answer run on one of `replicas`.
+
+        `one_of_several`: the database is a cluster among others. Transactions then begin with the question whether the
+        tenant is at home there, and raise TenantMoving if not.
+        """
         self._engine = engine
         self._replicas = replicas
+        self._ask_home, self._hold_home = (ASK_HOME, HOLD_HOME) if one_of_several else ("", "")
+
+    @property
+    def parts(self) -> Mapping[str, "UnitOfWork"]:
+        """The units of work of each cluster by its name; without clusters this one, with an empty name."""
+        return {"": self}
+
+    @property
+    def directory(self) -> "UnitOfWork":
+        """The units of work where tenants and keys are written."""
+        return self
+
+    async def call_everywhere(self, statement: str, *args: Any) -> Sequence[Row]:
+        """Call a function as in `call_definer` in each cluster that answers, and return the rows of all."""
+        return await self.call_definer(statement, *args)
+
+    async def call_definer_for(self, tenant_id: UUID | None, statement: str, *args: Any) -> Sequence[Row]:
+        """Call a function as in `call_definer`, where this tenant is at home if it is known."""
+        return await self.call_definer(statement, *args)
 
     @asynccontextmanager
     async def read(self, principal: Principal, *, timeout_s: float | None = None) -> AsyncIterator[ReadTx]:
         """Open a read-only transaction of one tenant."""
-        async with self._open_transaction(principal, READ_ONLY) as connection:
+        async with self._open_transaction(principal, READ_ONLY, self._ask_home) as connection:
             with _no_writes():
                 yield ReadTx(connection, timeout_s)
 
@@ -93,7 +205,7 @@ class UnitOfWork:
         begin = "BEGIN"  # still read-only if the database is
         if timeout_s is not None:
             begin += f"; SET LOCAL lock_timeout = '{timeout_s:.0f}s'"
-        async with self._open_transaction(principal, begin) as connection:
+        async with self._open_transaction(principal, begin, self._hold_home) as connection:
             yield WriteTx(connection, timeout_s)
 
     @asynccontextmanager
@@ -133,7 +245,7 @@ class UnitOfWork:
                 replicas.leave_replica(replica, reason)
                 connection = await stack.enter_async_context(_borrow_connection(self._engine, principal))
                 if begin is not None:
-                    await stack.enter_async_context(_begin(connection, principal, begin))
+                    await stack.enter_async_context(_begin(connection, principal, begin, self._ask_home))
                 self._count_read("primary")
                 return connection
 
@@ -141,7 +253,9 @@ class UnitOfWork:
             try:
                 connection = await stack.enter_async_context(_borrow_connection(replica.engine, principal))
                 if begin is not None:
-                    await stack.enter_async_context(_begin(connection, principal, begin, to_commit=False))
+                    await stack.enter_async_context(
+                        _begin(connection, principal, begin, self._ask_home, to_commit=False)
+                    )
             except (asyncpg.PostgresError, DatabaseUnavailable, *UNREACHABLE) as error:
                 if (reason := fallback_reason(error)) is None:
                     raise
@@ -155,8 +269,8 @@ class UnitOfWork:
                     self._count_read("replica")
 
     @asynccontextmanager
-    async def _open_transaction(self, principal: Principal, begin: str) -> AsyncIterator[asyncpg.Connection]:
-        async with self._acquire_connection(principal) as connection, _begin(connection, principal, begin):
+    async def _open_transaction(self, principal: Principal, begin: str, home: str) -> AsyncIterator[asyncpg.Connection]:
+        async with self._acquire_connection(principal) as connection, _begin(connection, principal, begin, home):
             yield connection
 
     @asynccontextmanager
@@ -192,11 +306,16 @@ def _no_writes() -> Iterator[None]:
 
 @asynccontextmanager
 async def _begin(
-    connection: asyncpg.Connection, principal: Principal, begin: str, *, to_commit: bool = True
+    connection: asyncpg.Connection, principal: Principal, begin: str, home: str, *, to_commit: bool = True
 ) -> AsyncIterator[None]:
-    """Begin a transaction of one tenant, and commit it if no exception comes; roll it back if not `to_commit`."""
+    """Begin a transaction of one tenant, and commit it if no exception comes; roll it back if not `to_commit`.
+
+    `home`: a statement that returns one row if the tenant is at home, or nothing to ask.
+    """
     # one message, before any savepoint: rolling back a savepoint that had set the tenant would clear it
-    await connection.execute(f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)")
+    bind = f"{begin}; SELECT set_config('app.tenant_id', '{principal.tenant_id}', true)"
+    if await connection.execute(bind + home.format(principal.tenant_id)) != "SELECT 1":
+        raise TenantMoving()
     try:
         yield
         principal.require_live()

@@ -21,7 +21,7 @@ from app.storage.memory.memories import MemoryStorage
 from app.storage.reflection.fact_extraction import TurnFactStorage
 from app.storage.reflection.reconcile import ReconcileStorage
 from app.storage.reflection.transcripts import ReflectionStorage
-from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.consent.proposals import ProposeProfileFields
 from app.usecases.reflection.episodes import CaptureEpisodes
 from app.usecases.reflection.generated_memories import GeneratedMemoryWriter
 from app.usecases.reflection.insights import DrawInsights

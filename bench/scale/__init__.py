@@ -15,7 +15,7 @@ from app.bootstrap.tenancy import open_tenants
 from app.storage.identity import new_id
 from bench import throwaway
 from bench.scale import served, upkeep
-from bench.scale.loading import ids_beside, load_tenants
+from bench.scale.loading import MODEL, ids_beside, load_tenants
 from bench.scale.report import Plan, Report
 from bench.scale.shapes import LARGE, SHAPES, SMALL, ShapeBench, Truth
 from bench.scale.tenants import Tenant, large_users, small_users
@@ -27,7 +27,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
     """Measure each size on its own throw-away installation. The requests go to all of them in turn."""
     report = Report(plan)
     loaded = []
-    with ExitStack() as sites:
+    with throwaway.using_model(MODEL), ExitStack() as sites:
         for rows in plan.rows:
             site = sites.enter_context(throwaway.open_site(0, plan.settings))
             large, small = asyncio.run(load_site(site, plan, rows, report, say))

@@ -20,6 +20,7 @@ from app.storage.identity import new_id
 from bench import workload
 from bench.scale.tenants import RARE, USERS, Tenant, make_basis
 
+MODEL = "all-MiniLM-L6-v2"
 SPACE = "minilm_l6_v2"
 TABLES = ("memories", f"vec_{SPACE}", "relations")
 EDGES, FEW_EDGES = 5, 1
@@ -58,6 +59,7 @@ async def load_tenants(
     started = time.perf_counter()
     for place, tenant in enumerate(tenants):
         await _copy_tenant(sql, tenant, indexed=place == 0, say=say)
+        await sql.execute("SELECT recount_memories($1)", tenant.id)
     figures.copy_s = time.perf_counter() - started
     for name, made in indexes:
         started = time.perf_counter()

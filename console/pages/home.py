@@ -1,5 +1,7 @@
 """The first page: counts, recent changes and the health of the API."""
 
+import asyncio
+
 from mnema_client import overview
 from mnema_wire.bases import Page
 from mnema_wire.health import Health, Readiness
@@ -39,7 +41,8 @@ def show(page: PageContext) -> None:
 
 
 async def _fetch_health(page: PageContext) -> tuple[Health, Readiness]:
-    return await page.memory.health(), await page.memory.ready()
+    health, readiness = await asyncio.gather(page.memory.health(), page.memory.ready())
+    return health, readiness
 
 
 def _show_health(found: tuple[Health, Readiness]) -> None:

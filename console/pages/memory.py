@@ -22,7 +22,7 @@ from console.widgets.section import Section, heading
 from console.widgets.states import show_empty_state
 from console.widgets.text import show_chips, show_id, show_line, show_link, show_text, show_user
 from console.widgets.words import show_mark
-from console.words import MEMORY_STATES, MEMORY_TYPES, name_word
+from console.words import MEMORY_STATES, MEMORY_TYPES, ORIGINS, name_word
 
 PAGE_USES = 20
 
@@ -125,6 +125,7 @@ def _show_fields(memory: Memory) -> None:
         "created": format_time(memory.created_at),
         "changed": format_time(memory.updated_at),
         "language": memory.language,
+        "origin": memory.origin and name_word(ORIGINS, memory.origin),
         "expires at": format_time(memory.expires_at) if memory.expires_at else None,
         "true from": format_time(memory.valid_from) if memory.valid_from else None,
         "true until": format_time(memory.valid_to) if memory.valid_to else None,

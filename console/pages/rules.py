@@ -1,6 +1,7 @@
 """The page Rules: the tenant's own categories, agents and settings. It needs scope admin."""
 
 from console.context import PageContext
+from console.pages.place import PlaceView
 from console.pages.rules_editor import RulesEditor
 from console.pages.rules_history import RulesHistory, VersionView
 from console.widgets.states import show_note
@@ -18,3 +19,4 @@ def show(page: PageContext) -> None:
     else:
         editor = RulesEditor(page)
         editor.history = RulesHistory(page)
+        PlaceView(page)

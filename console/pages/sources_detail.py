@@ -1,5 +1,6 @@
 """One source: what it holds, its files with reasons, its index jobs with progress, uploads, and its removal."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
@@ -70,8 +71,10 @@ class SourceView:
             )
 
     async def _fetch(self) -> tuple[DocumentSource, IndexJob | None]:
-        source = await self._page.memory.source(self._id)
-        jobs = await self._page.memory.send(calls.index_job_page(self._id, limit=JOBS_SHOWN))
+        source, jobs = await asyncio.gather(
+            self._page.memory.source(self._id),
+            self._page.memory.send(calls.index_job_page(self._id, limit=JOBS_SHOWN)),
+        )
         running = [job for job in jobs.items if not job.has_ended]
         return source, running[-1] if running else None
 

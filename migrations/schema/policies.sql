@@ -178,9 +178,41 @@ CREATE POLICY tenant ON memory_batches AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
+ALTER TABLE memory_counts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_counts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory_counts AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE moves ENABLE ROW LEVEL SECURITY;
+ALTER TABLE moves FORCE ROW LEVEL SECURITY;
+CREATE POLICY aborted ON moves AS RESTRICTIVE FOR UPDATE TO mnema_app
+    USING ((step = ANY (ARRAY['flip'::text, 'clean'::text, 'done'::text])) OR details ? 'requested'::text AND ended_at IS NULL);
+CREATE POLICY auth ON moves AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY requested ON moves AS RESTRICTIVE FOR INSERT TO mnema_app
+    WITH CHECK (step = 'requested'::text AND details = '{"requested": true, "leave_region": false}'::jsonb AND source <> target AND has_mover() AND source = (( SELECT p.cluster
+   FROM placements p
+  WHERE p.tenant_id = moves.tenant_id)));
+CREATE POLICY tenant ON moves AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+CREATE POLICY withdrawn ON moves AS RESTRICTIVE FOR DELETE TO mnema_app
+    USING (step = 'requested'::text AND details ? 'requested'::text);
+
 ALTER TABLE past_minilm_l6_v2 ENABLE ROW LEVEL SECURITY;
 ALTER TABLE past_minilm_l6_v2 FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON past_minilm_l6_v2 AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE placements ENABLE ROW LEVEL SECURITY;
+ALTER TABLE placements FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON placements AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY first_home ON placements AS RESTRICTIVE FOR INSERT TO mnema_app
+    WITH CHECK (epoch = 1);
+CREATE POLICY tenant ON placements AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
@@ -205,6 +237,27 @@ CREATE POLICY tenant ON reflections AS PERMISSIVE FOR ALL TO PUBLIC
 ALTER TABLE relations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE relations FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON relations AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE residences ENABLE ROW LEVEL SECURITY;
+ALTER TABLE residences FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON residences AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY first_home ON residences AS RESTRICTIVE FOR INSERT TO mnema_app
+    WITH CHECK (state = 'home'::text AND epoch = 1 AND number = 0 AND (EXISTS ( SELECT
+   FROM placements p
+     JOIN cluster c ON c.name = p.cluster
+  WHERE p.tenant_id = residences.tenant_id AND p.epoch = 1)));
+CREATE POLICY tenant ON residences AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE revocations ENABLE ROW LEVEL SECURITY;
+ALTER TABLE revocations FORCE ROW LEVEL SECURITY;
+CREATE POLICY auth ON revocations AS PERMISSIVE FOR SELECT TO mnema_auth
+    USING (true);
+CREATE POLICY tenant ON revocations AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 
@@ -247,6 +300,12 @@ CREATE POLICY auth ON tenant_configs AS PERMISSIVE FOR SELECT TO mnema_auth
 CREATE POLICY partitions ON tenant_configs AS PERMISSIVE FOR SELECT TO mnema_partitions
     USING (true);
 CREATE POLICY tenant ON tenant_configs AS PERMISSIVE FOR ALL TO PUBLIC
+    USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
+    WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
+
+ALTER TABLE tenant_epochs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenant_epochs FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenant_epochs AS PERMISSIVE FOR ALL TO PUBLIC
     USING (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid)
     WITH CHECK (tenant_id = NULLIF(current_setting('app.tenant_id'::text, true), ''::text)::uuid);
 

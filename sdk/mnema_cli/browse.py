@@ -1,4 +1,4 @@
-"""mnema list, get, edit, users, threads and categories: what is kept, through the server."""
+"""mnema list, get, edit, users, threads, categories and receipts: what is kept, through the server."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -152,6 +152,30 @@ def list_categories(limit: Limit = 50, cursor: Cursor = None, as_json: AsJson = 
     print_page(_read_page("/categories", {}, limit, cursor), columns, as_json=as_json)
 
 
+def list_receipts(
+    user: Annotated[str | None, typer.Option(help="only of queries about this user")] = None,
+    thread: Annotated[str | None, typer.Option()] = None,
+    agent: Annotated[str | None, typer.Option(help="only what this agent was told")] = None,
+    where: Where = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    as_json: AsJson = False,
+) -> None:
+    """List receipts of answers, newest first: who was told how much, and when."""
+    columns: Columns = {
+        "query": lambda receipt: receipt["query_id"],
+        "time": lambda receipt: write_time(receipt["ts"]),
+        "via": lambda receipt: receipt["via"],
+        "agent": lambda receipt: receipt["agent"] or "",
+        "user": lambda receipt: receipt["user_id"] or "",
+        "thread": lambda receipt: receipt["thread_id"] or "",
+        "memories": lambda receipt: receipt["memories"],
+        "tokens": lambda receipt: "" if receipt["tokens"] is None else receipt["tokens"],
+    }
+    filters = {"user_id": user, "thread_id": thread, "agent": agent, "where": where}
+    print_page(_read_page("/queries", filters, limit, cursor), columns, as_json=as_json)
+
+
 def _read_page(path: str, filters: dict[str, Any], limit: int, cursor: str | None) -> Any:
     params = {name: value for name, value in {**filters, "cursor": cursor}.items() if value is not None}
     with open_client() as client:
@@ -182,6 +206,7 @@ def print_memory(memory: dict[str, Any], as_json: bool) -> None:
         "created": write_time(memory["created_at"]),
         "updated": write_time(memory["updated_at"]),
         "expires": write_time(memory["expires_at"]) if memory.get("expires_at") else None,
+        "origin": memory.get("origin"),
         "true from": write_time(memory["valid_from"]) if memory.get("valid_from") else None,
         "true until": write_time(memory["valid_to"]) if memory.get("valid_to") else None,
         "language": memory.get("language"),

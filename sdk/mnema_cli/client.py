@@ -9,6 +9,7 @@ import httpx
 import typer
 from mnema_client.errors import MnemaError
 from mnema_client.transport import Connection
+from mnema_wire.unique_keys import RepeatedKey, load_json
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -38,7 +39,9 @@ USAGE = 2
 def read_where(where: str | None) -> Any:
     """Return the conditions of `--where`, None for None. Exit if they are no JSON."""
     try:
-        return None if where is None else json.loads(where)
+        return None if where is None else load_json(where)
+    except RepeatedKey as error:
+        exit_with_error(f"--where: {error}", USAGE)
     except (ValueError, RecursionError):
         exit_with_error("--where takes an object as JSON", USAGE)
 
@@ -141,11 +144,16 @@ def build_client(url: str, key: str) -> httpx.Client:
 
 def request_json(client: httpx.Client, method: str, path: str, **arguments: Any) -> Any:
     """Return the JSON answer of a request. If the server refuses, exit with the problem's code and detail."""
+    return request_answer(client, method, path, **arguments)[0]
+
+
+def request_answer(client: httpx.Client, method: str, path: str, **arguments: Any) -> tuple[Any, httpx.Headers]:
+    """Return the JSON answer of a request and its headers. Exit as `request_json` does."""
     try:
         response = client.request(method, path, **arguments)
         if not response.is_success:
             exit_with_error(describe_response(response))
-        return response.json() if response.content else None
+        return response.json() if response.content else None, response.headers
     except httpx.HTTPError as error:
         exit_with_error(describe_failure(client, error))
     except UnicodeEncodeError as error:

@@ -24,6 +24,11 @@ COMMANDS = (
     LazyCommand("users", "mnema_cli.browse:list_users", "List users with what is kept of each."),
     LazyCommand("threads", "mnema_cli.browse:list_threads", "List threads with what is kept of each."),
     LazyCommand("categories", "mnema_cli.browse:list_categories", "List categories with what is kept in each."),
+    LazyCommand(
+        "receipts",
+        "mnema_cli.browse:list_receipts",
+        "List receipts of answers, newest first: who was told how much, and when.",
+    ),
     LazyCommand("webhook", "mnema_cli.webhooks:webhook_app", "Receivers of changes, and what was sent to them."),
     LazyCommand("facts", "mnema_cli.facts:facts_app", "Ranked lists and single values of a user."),
     LazyCommand(

@@ -13,11 +13,13 @@ from mnema_cli.client import (
     Where,
     describe_failure,
     describe_response,
+    err,
     error_text,
     exit_with_error,
     open_client,
     out,
-    request_json,
+    request_answer,
+    show_text,
 )
 
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
@@ -68,7 +70,10 @@ def erase_user(user: UserOption, yes: Annotated[bool, typer.Option("--yes", help
     if not yes:
         typer.confirm(f"Erase all data of {user!r}? This cannot be undone", abort=True)
     with open_client() as client:
-        receipt = request_json(client, "POST", f"{_user_path(user)}/erase")
+        receipt, headers = request_answer(client, "POST", f"{_user_path(user)}/erase")
     out.print(f"erased {escape(receipt['user_id'])} at {receipt['erased_at']}", highlight=False)
     for name, count in receipt["counts"].items():
         out.print(f"  {name:<18} {count}", highlight=False)
+    if unreached := headers.get("Mnema-Unreached"):
+        advice = "what a move left there may still have the texts, until a worker or --forget-old deletes it"
+        err.print(f"not reached: {escape(show_text(unreached))}; {advice}", highlight=False)

@@ -12,6 +12,8 @@ def explain_turn(turn_id: UUID, as_json: AsJson = False) -> None:
     """Show what became of a turn, and why nothing was remembered."""
     with open_client() as client:
         trace = request_json(client, "GET", f"/turns/{turn_id}/trace")
+        named = {fact["category"] for fact in trace["facts"] if fact.get("category")}
+        known = request_json(client, "GET", "/categories", params={"limit": 200}) if named and not as_json else None
     if as_json:
         print_json(trace)
         return
@@ -22,6 +24,9 @@ def explain_turn(turn_id: UUID, as_json: AsJson = False) -> None:
         _print_line("reading", _reading_text(reading))
     for fact in trace["facts"]:
         _print_line("fact", _fact_text(fact))
+    for category in known["items"] if known else ():
+        if category["name"] in named:
+            _print_line("seen by", f"{category['name']}: {', '.join(category['agents']) or 'no agent'}")
     for job in trace["jobs"]:
         _print_line("job", _job_text(job))
 

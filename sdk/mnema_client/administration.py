@@ -1,6 +1,6 @@
 """The methods for people who look after a tenant: overview, receipts, batches, jobs and rules."""
 
-from mnema_client import api_keys, batches, calls, overview, receipts, tenant_rules, webhooks
+from mnema_client import api_keys, batches, calls, overview, places, receipts, tenant_rules, webhooks
 from mnema_client.methods import Method, PagesMethod
 
 
@@ -57,6 +57,11 @@ class AdministrationMethods:
     key_page = Method(api_keys.key_page)
     create_key = Method(api_keys.create_key)
     revoke_key = Method(api_keys.revoke_key)
+
+    # the tenant's place among the clusters, which needs scope admin
+    tenant_place = Method(places.tenant_place)
+    request_move = Method(places.request_move)
+    abort_move = Method(places.abort_move)
 
     # webhooks, which need scope admin
     create_webhook = Method(webhooks.create_webhook)

@@ -27,9 +27,12 @@ def get_tenant(tenant_id: UUID | str) -> Call[Tenant]:
     return get_call(_tenant_path(tenant_id), Tenant)
 
 
-def create_tenant(name: str) -> Call[Tenant]:
-    """Create a tenant. Raise Conflict if the name is in use, also by an attempt that was broken off."""
-    content = json_body(NewTenant, name=name)
+def create_tenant(name: str, *, cluster: str | None = None, region: str | None = None) -> Call[Tenant]:
+    """Create a tenant. Raise Conflict if the name is in use, also by an attempt that was broken off.
+
+    Where there are clusters, `cluster` names its home, and it stays in `region`.
+    """
+    content = json_body(NewTenant, name=name, cluster=cluster, region=region)
     return Call(
         "POST", "/operator/tenants", model_reader(Tenant), content=content, headers=dict(JSON), repeatable=False
     )

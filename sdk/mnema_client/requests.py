@@ -103,7 +103,7 @@ class ChangeFields(TypedDict, total=False):
     expires_at: Moment | Literal["never"] | None
     valid_from: Moment | Literal["open"] | None
     valid_to: Moment | Literal["open"] | None
-    language: str
+    language: str | None
 
 
 class QuestionFields(TypedDict, total=False):

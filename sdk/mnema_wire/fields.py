@@ -2,7 +2,7 @@
 
 import contextlib
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -10,6 +10,7 @@ from pydantic_core import to_jsonable_python
 
 from mnema_wire.bases import words
 from mnema_wire.checks import check_identifier, check_json, check_storable, parse_moment
+from mnema_wire.language_codes import check_language
 from mnema_wire.limits import MAX_IDENTIFIER, MAX_JSON_BYTES
 
 
@@ -143,6 +144,7 @@ Language = Annotated[
         description="a code of ISO 639, such as de; und: undetermined",
         json_schema_extra={"examples": ["de"]},
     ),
+    AfterValidator(check_language),
 ]
 Day = Annotated[date, BeforeValidator(_parse_day), WithJsonSchema({"type": "string", "format": "date"})]
 # documented here but checked later: the text must not be empty after normalisation (error code `empty_text`)
@@ -160,4 +162,6 @@ Limit = Annotated[int, Field(ge=1, le=200)]
 TypeName = Literal["semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk"]
 StateName = Literal["active", "superseded", "retracted", "expired", "soft_deleted"]
 TypeWord = Annotated[str, words("semantic", "episodic", "procedural", "insight", "turn", "summary", "chunk")]
+Origin = Literal["api", "mirror", "import", "turn", "chat", "capture", "facts", "reflection", "document"]
+OriginWord = Annotated[str, words(*get_args(Origin))]
 StateWord = Annotated[str, words("active", "superseded", "retracted", "expired", "soft_deleted")]

@@ -17,6 +17,7 @@ from mnema_wire.fields import (
     Language,
     Moment,
     OpenMoment,
+    OriginWord,
     Quote,
     Sequence,
     StateWord,
@@ -80,7 +81,7 @@ class NewMemory(Request):
 
 
 class Changes(Change):
-    """The fields to change. Absent fields stay as they are; only the moments take `null`."""
+    """The fields to change. Absent fields stay as they are; only the moments and the language take `null`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"text": "Maya ships v1 by September.", "importance": 4}]}
@@ -95,7 +96,9 @@ class Changes(Change):
     expires_at: Expiry = Field(default=None, description="`never` takes it away")
     valid_from: OpenMoment = Field(default=None, description="`open` takes it away")
     valid_to: OpenMoment = Field(default=None, description="`open` takes it away")
-    language: Language = Field(default="und", description="told anew from a new text if absent")
+    language: Language | None = Field(
+        default=None, description="null: told anew from the text, as it is from a new text if absent"
+    )
 
 
 class PinChoice(Request):
@@ -218,6 +221,7 @@ class Memory(Stored):
             "language",
             "valid_from",
             "valid_to",
+            "origin",
         }
     )
     model_config = ConfigDict(from_attributes=True)
@@ -248,6 +252,9 @@ class Memory(Stored):
     language: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    origin: OriginWord | None = Field(
+        default=None, description="how the memory came to be; it never changes; null: it is older than this field"
+    )
     last_accessed: datetime | None = None
     hits: int = 0
 

@@ -17,6 +17,12 @@ class NewTenant(Request):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "acme"}]})
     name: Identifier = Field(description="unique in the installation")
+    cluster: Identifier | None = Field(
+        None, description="its home, where there are clusters; by default the emptiest one"
+    )
+    region: Identifier | None = Field(
+        None, description="the region that its home must be in, and stays in when it moves"
+    )
 
 
 class Tenant(Answered):

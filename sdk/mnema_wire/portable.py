@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from mnema_wire.bases import Request
 from mnema_wire.checks import check_json, check_storable
-from mnema_wire.fields import Identifier, Json, Moment
+from mnema_wire.fields import Identifier, Json, Moment, Origin, Sequence
 
 MAX_DOCUMENT: Final = 16 << 20
 """Bytes of JSON of an image in history, a state, an item or an artifact. The line's limit is lower."""
@@ -47,11 +47,13 @@ class Portable(Request):
 
 
 class PortableUser(Portable):
-    """The user itself."""
+    """The user itself. `cluster` and `region`: where it was exported; an import ignores them."""
 
     ids = ()
     user_id: Identifier
     created_at: Moment | None = None
+    cluster: Identifier | None = None
+    region: Identifier | None = None
 
 
 class MemoryImage(Portable):
@@ -60,7 +62,7 @@ class MemoryImage(Portable):
     id: UUID
     user_id: Identifier
     thread_id: Identifier | None = None
-    seq: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    seq: Sequence | None = None
     agent_id: Identifier | None = None
     run_id: Identifier | None = None
     actor_id: Identifier | None = None
@@ -84,6 +86,7 @@ class MemoryImage(Portable):
     language: Text | None = None
     valid_from: Moment | None = None
     valid_to: Moment | None = None
+    origin: Origin | None = None
 
 
 class PortableMemory(MemoryImage):
@@ -91,6 +94,7 @@ class PortableMemory(MemoryImage):
 
     ids = ("id", "superseded_by")
     refs = ("source",)
+    origin: Origin | None = "import"
     stored_at: Moment | None = None
     fact_topic: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,100}$")] | None = None
     last_accessed: Moment | None = None

@@ -9,7 +9,18 @@ from pydantic import ConfigDict, Field
 
 from mnema_wire.bases import Answered, Page, Request, is_absent, words
 from mnema_wire.facts import FactAnswer
-from mnema_wire.fields import Identifier, Importance, Language, Moment, Sequence, TypeWord, Where, Whole, Zone
+from mnema_wire.fields import (
+    Identifier,
+    Importance,
+    Language,
+    Moment,
+    OriginWord,
+    Sequence,
+    TypeWord,
+    Where,
+    Whole,
+    Zone,
+)
 
 QUERY_EXAMPLE: Final[dict[str, Any]] = {
     "agent": "planner",
@@ -123,11 +134,23 @@ class Score(Answered):
     similarity: float | None = Field(default=None, description="cosine similarity to the query")
 
 
+class Instruction(Answered):
+    """The reason why a standing instruction comes with an answer."""
+
+    condition: str | None = Field(
+        default=None, description="the part of its text that says when it applies; null: it applies to every answer"
+    )
+    nearness: float | None = Field(
+        default=None,
+        description="how near the question is to an instruction with a condition, in usual deviations of the model",
+    )
+
+
 class Item(Answered):
     """A memory of the answer.
 
-    The fields after `mark` are present with return=full, `score` with return=full or explain. A chunk always has its
-    `source`: `path`, `start` and `end` in a file, or `turn_id`, `start` and `end` in a turn.
+    The fields after `mark` are present with return=full, `score` and `origin` with return=full or explain. A chunk
+    always has its `source`: `path`, `start` and `end` in a file, or `turn_id`, `start` and `end` in a turn.
     """
 
     id: UUID
@@ -156,6 +179,9 @@ class Item(Answered):
     language: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    origin: OriginWord | None = Field(
+        default=None, description="how the memory came to be; it never changes; null: it is older than this field"
+    )
     score: Score | None = None
     relevance: float | None = Field(
         default=None, description="probability from 0 to 1 that the item helps to answer; absent if it is not known"
@@ -163,6 +189,9 @@ class Item(Answered):
     also: list[UUID] | None = Field(default=None, description="memories that say the same and are not listed")
     superseded_by: UUID | None = Field(
         default=None, description="a later statement about the same attribute; only with explain"
+    )
+    instruction: Instruction | None = Field(
+        default=None, description="why it comes with the answer; only on standing instructions, and only with explain"
     )
     strength: float | None = Field(default=None, description="strength of the relation; only on related items")
 

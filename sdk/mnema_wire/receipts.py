@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from mnema_wire.bases import Answered, words
 from mnema_wire.fields import StateWord
 
-ViaWord = Annotated[str, words("query", "chat")]
+ViaWord = Annotated[str, words("query", "mcp", "chat")]
 PartWord = Annotated[str, words("header", "fact", "item", "related")]
 
 

@@ -174,7 +174,7 @@ async def test_what_was_dumped_answers_as_before_wherever_it_is_restored(
     async with serving(database.app, tmp_path, caller, embedder) as client:
         before = await answers(client)
     schema = await describe(database.superuser)
-    await app.parts.engine.close()
+    await app.parts.database.engines[""].close()
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
     if not fresh:
         await drop(server, database.name)
@@ -213,7 +213,7 @@ async def test_changes_go_on_in_a_restored_database_and_a_cursor_of_before_is_re
         await remember(client, "Maya sings.")
         cursor = (await read_changes(client))["next_cursor"]
     file = await dump(database, backup_url, tmp_path)
-    await app.parts.engine.close()
+    await app.parts.database.engines[""].close()
     server = elsewhere if fresh else database_url(database.superuser, "postgres")
     if not fresh:
         await drop(server, database.name)

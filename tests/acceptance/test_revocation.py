@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -126,10 +126,11 @@ async def test_what_was_being_sent_when_the_key_was_revoked_is_not_done(pair: Pa
         await asyncio.sleep(0.5)  # both have begun; later ones would be refused as well
         await pair.revoke()
         revoked.set()
-        # the lines and the tool may notice before the request ends
-        if (written := await bulk).status_code != 401:
-            codes = [json.loads(line)["error"]["code"] for line in written.text.splitlines()]
-            assert codes == ["unauthenticated"] * 300
+        # the lines and the tool may notice before the request ends; an answer that has begun may break off
+        with suppress(httpx.RemoteProtocolError):
+            if (written := await bulk).status_code != 401:
+                codes = [json.loads(line)["error"]["code"] for line in written.text.splitlines()]
+                assert codes == ["unauthenticated"] * 300
         if (told := await remembered).status_code != 401:
             assert told.json()["result"]["structuredContent"]["code"] == "unauthenticated"
     assert await sql(pair.database, "SELECT 1 FROM memories WHERE text LIKE '%visits%'") == []

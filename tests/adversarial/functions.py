@@ -31,7 +31,7 @@ from app.domain.memory.memory import MemoryType
 from app.domain.recall import closing, near_duplicates, statements, supersession, wording
 from app.domain.recall import delta_header as delta
 from app.domain.recall import time_spans as dates
-from app.domain.reflection import capture, commands, evidence, grounding, notes, quotes, reconcile, workflows
+from app.domain.reflection import capture, commands, evidence, grounding, notes, reconcile, workflows
 from app.domain.reflection import echoes as own_words
 from app.domain.reflection import fact_extraction as multi_fact
 from app.domain.reflection import self_disclosure as telling
@@ -41,7 +41,6 @@ from app.domain.retention.portable import PortableRecord
 from app.domain.sources import chunk_matching
 from app.domain.sources import chunking as source_chunking
 from app.domain.sources import paths as source_paths
-from app.domain.sources import patterns as source_patterns
 from app.domain.sources.document import Chunk, Section
 from app.domain.turn_memory import buckets, extraction, feedback, views
 from app.domain.where import parsing as where_parsing
@@ -149,9 +148,9 @@ def read_stream(dialect: Dialect, kind: str, text: str) -> bytes:
 
 def match_patterns(text: str) -> None:
     """Match a path of this text with patterns of many wildcards, and patterns of this text with a path."""
-    wild = source_patterns.parse_rules(("*a" * 90 + "b", "**/a/" * 30 + "b", "?*" * 90), ("*/**/" * 30 + "b",))
+    wild = source_paths.parse_rules(("*a" * 90 + "b", "**/a/" * 30 + "b", "?*" * 90), ("*/**/" * 30 + "b",))
     wild.takes_file((text[:255], *text[:600].split("/")))
-    source_patterns.parse_rules((text[:200],), (f"**/{text[:150]}",)).takes_file(text[:1_000].split("/"))
+    source_paths.parse_rules((text[:200],), (f"**/{text[:150]}",)).takes_file(text[:1_000].split("/"))
 
 
 FUNCTIONS: Final[Mapping[str, Work]] = {
@@ -302,7 +301,7 @@ FUNCTIONS: Final[Mapping[str, Work]] = {
     "build_view": lambda text: show_views(text[:2000]),
     # these read word by word and take some microseconds for each character of a turn
     "foreign": lambda text: grounding.find_foreign("The user has 3 bees.", text[:TURN]),
-    "find_quote": lambda text: (quotes.find_quote(text, text), quotes.find_quote(text[:99], text + text[:98])),
+    "find_quote": lambda text: (grounding.find_quote(text, text), grounding.find_quote(text[:99], text + text[:98])),
     "candidate": lambda text: multi_fact.broken_rule(
         multi_fact.Candidate("The user has 3 bees.", "goals", 3, text[:2000]), text[:TURN], ["goals"], USUAL
     ),

@@ -6,6 +6,7 @@ of `app` compile as they are imported, wherever they keep them, and the literal 
 
 import ast
 import collections
+import functools
 import heapq
 import importlib
 import inspect
@@ -34,8 +35,11 @@ from tests.adversarial.cpu import (
 
 ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = 1000
-FLOOR: Final = 0.0004
-"""CPU seconds on SIZE characters. A faster call is not looked at again: a quadratic search takes more."""
+FLOOR: Final = 0.5
+"""A call that takes less than this part of plain work's time is not looked at again: a quadratic search takes more.
+
+It is no number of seconds, for a fast machine does quadratic work on SIZE characters in the time of a slow one's plain.
+"""
 ENGLISH: Final = "app/domain/english.py"
 """The module that compiles the patterns of the TOML files, which have names of their own."""
 WAYS: Final[Mapping[str, str]] = {
@@ -294,7 +298,14 @@ def find_slow_text(work: Work, pattern: str) -> str:
             return told
         timed.append((cpu, told, build))
     slowest = heapq.nlargest(LOOKED_AT, timed, key=itemgetter(0))
-    return next((told for cpu, told, build in slowest if cpu > FLOOR and _grows(work, build)), "")
+    floor = FLOOR * plain_time()
+    return next((told for cpu, told, build in slowest if cpu > floor and _grows(work, build)), "")
+
+
+@functools.cache
+def plain_time() -> float:
+    """Return the CPU seconds that plain work on SIZE characters takes on this machine."""
+    return measure_yardstick(SIZE)
 
 
 def _grows(work: Work, build: Build) -> bool:

@@ -135,6 +135,8 @@ WRITES = frozenset(
         "DELETE /v2/entities/{entity_type}/{entity_id}/",
     }
 )
+CLUSTERED = frozenset({"GET /tenant/place", "POST /tenant/moves", "DELETE /tenant/moves/current"})
+"""Routes that answer 404 `no_clusters` in an installation of one database: tests/clusters/test_requested_moves.py."""
 MODELLED = frozenset(
     {"POST /conversations/{conversation_id}/reconcile", "POST /conversations/{conversation_id}/summarize"}
 )
@@ -178,6 +180,7 @@ ADMINS = frozenset(
         "GET /tenant/config/diff",
         "GET /tenant/config/{version}",
         "POST /tenant/config/rollback",
+        *CLUSTERED,
         "GET /jobs",
         "GET /jobs/counts",
         "GET /jobs/{job_id}",

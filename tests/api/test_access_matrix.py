@@ -21,6 +21,7 @@ from tests.api.route_catalog import (
     ANY_SCOPE,
     APPROVALS,
     CHATS,
+    CLUSTERED,
     FORWARDED,
     MODELLED,
     OPERATORS,
@@ -127,6 +128,7 @@ async def test_every_route_accepts_its_sample_from_an_administrator(http: httpx.
     async for operation, response in answers_of(http, http, every):
         lacking = (503, "no_upstream") if operation.name in FORWARDED else (409, "invalid_state")
         lacking = (409, "no_chat_model") if operation.name in MODELLED else lacking
+        lacking = (404, "no_clusters") if operation.name in CLUSTERED else lacking
         lacking = (404, "not_found") if "{delivery_id}" in operation.path else lacking  # no worker made one
         if not response.is_success and verdict(response) != lacking:
             wrong[operation.name] = response.text

@@ -9,8 +9,8 @@ from mnema_wire.fields import AN_IDENTIFIER
 
 from app.api.error_examples import CONFLICTS, MISSING, PROJECTS
 from app.api.errors import MEDIA_TYPE
-from app.api.field_descriptions import PARAMETERS, parameters, schema_fields
 from app.api.main import create_app
+from app.api.openapi import PARAMETERS, parameters, schema_fields
 from app.api.schemas.descriptions import FIELDS
 from app.domain.errors import MnemaError
 

@@ -27,7 +27,17 @@ from app.domain.principal import Principal
 from app.ports import Embedder
 from tests.api.calls import add_source, ask, edit_matching, history_of, propose, say, sql, upload
 from tests.api.ledger import Ledger
-from tests.api.route_catalog import MODELLED, NAMED_BY_ID, Operation, guarded, replaced, resolved, sample_of, values_of
+from tests.api.route_catalog import (
+    CLUSTERED,
+    MODELLED,
+    NAMED_BY_ID,
+    Operation,
+    guarded,
+    replaced,
+    resolved,
+    sample_of,
+    values_of,
+)
 from tests.conftest import Database
 from tests.factories import Caller, make_caller
 from tests.scripted_upstream import scripted_upstream
@@ -114,6 +124,7 @@ NEEDS_MORE = frozenset(
         "POST /memory/{memory_id}/retract",  # an active memory, by luck: tests/api/memory/test_spans.py
         "POST /memory/{memory_id}/supersede",  # the same
         "POST /webhooks/{webhook_id}/deliveries/{delivery_id}/replay",  # a worker: tests/api/webhooks
+        *CLUSTERED,  # several databases: tests/clusters/test_requested_moves.py
     }
 )
 """Operations that no random combination makes do their work."""

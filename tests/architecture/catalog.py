@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import asyncpg
 
-GLOBAL = ["alembic_version", "embedding_spaces", "epochs", "installation", "schema_fingerprint"]
+GLOBAL = ["alembic_version", "cluster", "embedding_spaces", "epochs", "installation", "schema_fingerprint"]
 """Tables of the installation, not of a tenant."""
 
 NOT_LED_BY_TENANT = ["tenants_pkey", "tenants_name_key", "api_keys_hash"]
@@ -25,7 +25,14 @@ DEFINERS = {
     "longest_kept(integer,integer)": "mnema_partitions",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",
+    "pending_revocations()": "mnema_auth",
     "sampled_languages(integer)": "mnema_search",
+    "list_homeless(integer)": "mnema_auth",
+    "list_moves(boolean)": "mnema_auth",
+    "owed_erasures()": "mnema_auth",
+    "list_placements(timestamp with time zone)": "mnema_auth",
+    "newest_placement()": "mnema_auth",
+    "page_placements(timestamp with time zone,uuid,integer)": "mnema_auth",
     "list_tenants()": "mnema_auth",
     "search_chunks(bigint,text,text[],jsonb,integer)": "mnema_search",
     "search_lexical(bigint,text,text[],jsonb,integer)": "mnema_search",
@@ -35,6 +42,12 @@ DEFINERS = {
 
 PARTITIONED = ["events", "receipts", "receipt_items"]
 """The tables that mnema_partitions owns, because only an owner can make and drop partitions."""
+
+DIRECTORY = ["api_keys", "moves", "placements", "tenants"]
+"""Tables that one cluster writes for all."""
+
+NOT_AT_HOME = ["residences", "revocations"]
+"""Tables of a tenant that each cluster writes for itself, wherever the tenant is at home."""
 
 Check: TypeAlias = Callable[[asyncpg.Connection], Awaitable[list[str]]]
 
@@ -70,10 +83,30 @@ async def unprotected_tables(connection: asyncpg.Connection) -> list[str]:
         for policy in await connection.fetch(_POLICIES, table["oid"]):
             if policy["roles"] == ["PUBLIC"] and policy["cmd"] == "*" and policy["using_"] == policy["check_"] == rule:
                 protected = True
+            elif not policy["polpermissive"]:
+                continue  # it only takes away
             elif policy["cmd"] != "r" or not set(policy["roles"]) <= set(DEFINERS.values()):
                 found.append(f"{name}: policy {policy['polname']} opens it to {', '.join(policy['roles'])}")
         found += [f"{name}: no policy on the tenant"] * (not protected)
     return found
+
+
+async def unguarded_tables(connection: asyncpg.Connection) -> list[str]:
+    """Every tenant table refuses the writes of a tenant that is at home in another cluster, once there are several."""
+    return await _column(
+        connection,
+        """SELECT c.relname || ': no trigger ' || g.guard FROM pg_class c, LATERAL (
+            SELECT CASE WHEN c.relname = ANY ($2::text[]) THEN 'directory_here' ELSE 'at_home' END AS guard) g
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+          AND c.relname <> ALL ($1::text[] || $3::text[]) AND NOT EXISTS (
+            SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+            WHERE t.tgrelid = c.oid AND t.tgname = g.guard AND t.tgenabled = 'D' AND t.tgtype = 2 + 4 + 8 + 16
+              AND p.proname = CASE g.guard WHEN 'at_home' THEN 'refuse_away' ELSE 'refuse_copy' END)
+        ORDER BY 1""",
+        GLOBAL,
+        DIRECTORY,
+        NOT_AT_HOME,
+    )
 
 
 async def _column(connection: asyncpg.Connection, query: str, *args: object) -> list[str]:
@@ -231,7 +264,9 @@ async def unsafe_definers(connection: asyncpg.Connection) -> list[str]:
 async def definer_powers(connection: asyncpg.Connection) -> list[str]:
     """The definers' roles may look at what they search, and nothing else. mnema_partitions owns what it partitions."""
     seen = (
-        *("auth api_keys", "auth tenant_configs", "auth tenants", "jobs job_pauses", "jobs jobs", "jobs webhooks"),
+        *("auth api_keys", "auth moves", "auth placements", "auth revocations", "auth tenant_configs", "auth tenants"),
+        *("auth cluster", "auth residences"),
+        *("jobs job_pauses", "jobs jobs", "jobs webhooks"),
         *("search memories", "search store_items", "search conv_messages", "partitions tenant_configs"),
     )
     allowed = [f"mnema_{role_and_table} SELECT" for role_and_table in seen]
@@ -283,6 +318,7 @@ async def transaction_ids(connection: asyncpg.Connection) -> list[str]:
 
 CHECKS: list[Check] = [
     unprotected_tables,
+    unguarded_tables,
     granted_partitions,
     reachable_partitions,
     plans_for_average_tenants,

@@ -66,8 +66,13 @@ def commits(source: Source) -> list[str]:
     if not source.inside("app/storage/uow.py"):
         found += [source.at(n, ".commit(") for n in _method_calls(source, "commit")]
         found += [f"{source.path}:{line} COMMIT" for line, sql in _sql(source) if _COMMIT.search(sql)]
-    operators = "app/storage/operations"
-    if not source.inside("app/storage/uow.py", f"{operators}/administration.py", f"{operators}/bootstrap.py"):
+    operators = (
+        "app/storage/operations/administration.py",
+        "app/storage/operations/bootstrap.py",
+        "app/storage/clusters/joining.py",
+        "app/storage/clusters/move_session.py",
+    )
+    if not source.inside("app/storage/uow.py", *operators):
         found += [source.at(n, ".transaction(") for n in _method_calls(source, "transaction")]
     return found
 
@@ -96,9 +101,12 @@ _TRANSACTION_IDS = re.compile(
 )
 
 
+_EPOCHS = ("0001/epochs", "0018/epochs/up", "0018/epochs/down")
+
+
 def transaction_ids(source: Source) -> list[str]:
     """A transaction id means nothing in another cluster: only the epochs read one, all others take stamps."""
-    if source.inside("migrations/sql/0001/epochs.sql"):
+    if source.inside(*(f"migrations/sql/{file}.sql" for file in _EPOCHS)):
         return []
     return [f"{source.path}:{line} {hit[0]}" for line, sql in _sql(source) if (hit := _TRANSACTION_IDS.search(sql))]
 
@@ -166,6 +174,16 @@ def _formats(source: Source) -> list[str]:
         f"{source.path}:{line} builds {hit[0]!r}"
         for line, text in _sql(source)
         if (hit := _FORMAT_OF_OURS.search(text))
+    ]
+
+
+def unnamed_origins(source: Source) -> list[str]:
+    """Each writer of memories names their origin, so that none gets the one of another by default."""
+    return [
+        source.at(node, "makes a NewMemory without its origin")
+        for node in source.nodes
+        if isinstance(node, ast.Call) and _last_name(node.func) == "NewMemory"
+        if "origin" not in {keyword.arg for keyword in node.keywords}
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from tests.architecture.checks import Source
 
 _READS: Final = {f"{start}{kind}" for start in ("aiter_", "iter_") for kind in ("raw", "bytes", "text", "lines")}
-_WRAPPED: Final = ("app/providers/upstreams/reply.py", "app/providers/bounded_http.py")
+_WRAPPED: Final = ("app/providers/upstreams/client.py", "app/providers/bounded_http.py")
 
 
 def outside_streams(source: Source) -> list[str]:
@@ -34,12 +34,12 @@ _SHARED: Final = {"ThreadPoolExecutor", "to_thread", "run_in_executor", "Lock", 
 UNSHARED: Final = {
     "app/api/transport/server.py": "messages of the supervisor",
     "app/api/transport/supervisor.py": "one launch at a time; no tenant waits",
-    "app/bootstrap/__init__.py": "the end of the process",
+    "app/bootstrap/application.py": "the end of the process",
     "app/bootstrap/administration.py": "a command of the operator",
     "app/providers/broker.py": "a queue of the broker's protocol",
     "app/providers/embeddings/batches.py": "held for the moment of a list's change",
     "app/providers/embeddings/local.py": "tenants take turns with their batches; long texts are read as they come",
-    "app/providers/shared_counters.py": "counts of all tenants at once",
+    "app/providers/file_counters.py": "counts of all tenants at once",
     "app/providers/parsing/pool.py": "processes of a worker, which runs one job at a time for a tenant",
     "app/providers/source_folders.py": "folders of the operator, read by workers",
     "app/providers/source_folders_watch.py": "folders of the operator, read by workers",

@@ -36,6 +36,13 @@ BREAKS: list[tuple[str, Check, str, list[str]]] = [
         ["notes: not forced"],
     ),
     (
+        "a tenant table that any cluster may write",
+        catalog.unguarded_tables,
+        f"{TABLE} DROP TRIGGER directory_here ON tenants; DROP TRIGGER at_home ON memories; CREATE TRIGGER at_home "
+        "BEFORE INSERT OR DELETE ON memories FOR EACH STATEMENT EXECUTE FUNCTION refuse_away()",
+        ["memories: no trigger at_home", "notes: no trigger at_home", "tenants: no trigger directory_here"],
+    ),
+    (
         "a policy without a check on writing",
         catalog.unprotected_tables,
         f"{TABLE} {SECURE} CREATE POLICY tenant ON notes USING ({POLICY})",

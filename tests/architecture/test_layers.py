@@ -45,6 +45,7 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
     (checks.imported_tests, ("tests/**/*.py", "bench/**/*.py")),
     (checks.shared_overrides, ("tests/**/test_*.py",)),
     (checks.model_texts, ("app/**/*.py", "workers/**/*.py", "sdk/mnema_client/**/*.py")),
+    (checks.unnamed_origins, ("app/**/*.py",)),
     (checks.unclear_name, tuple(f"{top}/**/*.*" for top in PYTHON)),
     (checks.unexplained_exceptions, tuple(f"{top}/**/*.py" for top in ("app", "console", "sdk", "workers"))),
     (checks.prints, ("app/**/*.py", "console/**/*.py")),
@@ -74,6 +75,7 @@ OVERRIDE = "@pytest.fixture\ndef settings(settings): ..."
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 60
 
 BREAKS: list[tuple[Check, str, str]] = [
+    (checks.unnamed_origins, "app/usecases/chat/chat.py", "draft = memory.NewMemory(user_id='maya', text='Hello.')"),
     (checks.module_size, "app/domain/long.py", "x = 1\n" * 501),
     (checks.model_texts, "app/usecases/recall/answer.py", "item = ModelText(memory.text)"),
     (checks.model_texts, "app/usecases/recall/answer.py", "item = model_text.ModelText(text=memory.text)"),

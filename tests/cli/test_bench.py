@@ -134,6 +134,16 @@ def test_a_tiny_run_measures_queries_with_receipts_and_without(tmp_path: Path) -
 
 
 @pytest.mark.long
+def test_a_tiny_run_measures_streams_and_webhooks(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ["--rows", "100", "--subscribers", "4", "--writes", "3", "--webhooks", "2", "--changes", "3"]
+    said = run_bench(file, "streams", *size)
+    figures = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    assert len(figures) == 15
+    assert "a delivery, CPU" in said
+
+
+@pytest.mark.long
 def test_a_tiny_run_measures_queries_as_of_former_times(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     run_bench(file, "as-of", "--memories", "20", "--versions", "2", "--queries", "20", "--edits", "25")

@@ -1,4 +1,4 @@
-"""`mnema list`, `get`, `edit`, `users`, `threads` and `categories`, and what becomes of a memory."""
+"""`mnema list`, `get`, `edit`, `users`, `threads`, `categories` and `receipts`, and what becomes of a memory."""
 
 import json
 from pathlib import Path
@@ -106,6 +106,18 @@ async def test_lists_filter_and_continue(env: dict[str, Any]) -> None:
     assert rows[1][5].endswith("Z")
     assert len((await run(env, "list", "--language", "en")).splitlines()) == 5
     assert (await run(env, "list", "--language", "de")).splitlines()[1:] == []
+
+
+@pytest.mark.long
+async def test_receipts_tell_who_was_told(env: dict[str, Any]) -> None:
+    await run(env, *REMEMBER, "Maya likes tea.")
+    await run(env, "query", "what does Maya like?", "--agent", "planner", "--user", "maya")
+    [head, row] = (await run(env, "receipts", "--agent", "planner")).splitlines()
+    assert head.split() == ["query", "time", "via", "agent", "user", "thread", "memories", "tokens"]
+    assert row.split()[3:6] == ["query", "planner", "maya"]
+    [receipt] = json.loads(await run(env, "receipts", "--user", "maya", "--json"))["items"]
+    assert (receipt["query_id"], receipt["memories"]) == (row.split()[0], 1)
+    assert len((await run(env, "receipts", "--agent", "stylist")).splitlines()) == 1
 
 
 @pytest.mark.long

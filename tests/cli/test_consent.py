@@ -26,10 +26,12 @@ async def test_what_nobody_decided_expires_and_a_dry_run_says_so(
     await say(app, caller.scope, "Good morning.")
     for city in ("Lisbon", "Porto"):
         await propose(app, caller.scope, "city", city)
-    held = ("ALTER TABLE context_patches DISABLE TRIGGER USER", "ALTER TABLE context_patches ENABLE TRIGGER USER")
-    await sql(database, held[0])
+    guards = ("context_patches_decide_once", "context_patches_tripwire")
+    for guard in guards:
+        await sql(database, f"ALTER TABLE context_patches DISABLE TRIGGER {guard}")
     await sql(database, "UPDATE context_patches SET expires_at = now()")
-    await sql(database, held[1])
+    for guard in guards:
+        await sql(database, f"ALTER TABLE context_patches ENABLE TRIGGER {guard}")
     done = await mnema("run", "consent", *(["--dry-run"] if dry else []), **operator)
     assert done.stdout.splitlines()[0].split(": ", 1)[1] == (
         "consent: expired 2 (dry run: nothing was changed)" if dry else "consent: expired 2"

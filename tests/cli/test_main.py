@@ -63,8 +63,17 @@ def test_a_command_of_the_client_imports_nothing_of_the_server(arguments: list[s
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("module", ["app.cli.tenants", "app.cli.status", "app.api.main"])
+def test_operators_commands_and_the_server_start_without_the_broker(module: str) -> None:
+    broker = ("celery", "kombu", "redis")
+    application = () if module == "app.api.main" else ("app.bootstrap.application", "fastapi", "mcp", "onnxruntime")
+    program = f"import sys, {module}; print([name for name in {broker + application!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_shell_completes_commands() -> None:
     asked = {"_MNEMA_COMPLETE": "complete_bash", "COMP_WORDS": "mnema re", "COMP_CWORD": "1"}
     program = "import sys; from app.cli.main import app; app(prog_name='mnema')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=asked)
-    assert set(done.stdout.split()) == {"remember", "restore", "retract"}, done.stderr
+    assert set(done.stdout.split()) == {"receipts", "remember", "restore", "retract"}, done.stderr

@@ -39,6 +39,10 @@ async def test_a_turn_is_explained_in_lines_and_as_json(
     [fact] = [line for line in done.stdout.splitlines() if line.startswith("fact ")]
     assert "constraints" in fact
     assert "allergic to peanuts" in fact.partition("from “")[2]
+    [seen] = [line for line in done.stdout.splitlines() if line.startswith("seen by ")]
+    agents = seen.removeprefix("seen by     constraints: ").split(", ")
+    assert "assistant" in agents
+    assert "stylist" not in agents
     told = json.loads((await mnema("why", turn["id"], "--json", **env)).stdout)
     assert (told["id"], told["remembered"], told["reasons"]) == (turn["id"], 1, [])
 

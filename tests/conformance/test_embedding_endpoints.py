@@ -159,7 +159,8 @@ async def test_each_behaviour(server: FakeOpenAI, name: str) -> None:
     await embedder.close()
     inputs = [request["input"] for request in server.requests]
     assert (inputs if isinstance(behaviour.sent, list) else len(inputs)) == behaviour.sent
-    assert tuple(line["event"] for line in logs) == behaviour.events
+    own = (line["event"] for line in logs if line["event"].startswith("embedding"))  # other tests' servers log too
+    assert tuple(own) == behaviour.events
     prefix = behaviour.options.passage.prefix
     for vector, text in zip(found, behaviour.texts, strict=bool(found)):
         told = [one for batch in inputs for one in batch if (prefix + text).startswith(one)]

@@ -9,7 +9,7 @@ import pytest
 
 from app.domain.idempotency import IdempotencyKey
 from app.domain.memory.kept_turn import KeptTurn
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryType, NewMemory, Origin
 from app.domain.outages import SpoolUnavailable
 from app.domain.principal import Principal
 from app.providers.file_turn_spool import LEAST_BYTES, FileTurnSpool
@@ -32,6 +32,7 @@ def turn(text: str = "I like tea.", tenant: UUID = TENANT) -> KeptTurn:
         role="user",
         metadata={"model": "m"},
         created_at=datetime.now(UTC),
+        origin=Origin.chat,
     )
     key = IdempotencyKey("POST /v1/chat/completions", "k", b"\x00\xff")
     return KeptTurn(new_id(), Principal(tenant, uuid4(), agent="planner"), said, key)

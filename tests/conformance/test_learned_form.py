@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.providers.chat_models import learned_form, openai
-from app.providers.chat_models.learned_form import RELEARN_S, LearnedForm
-from app.providers.chat_models.openai import LONGEST_REST_S, CallRests
+from app.providers.chat_models import openai
+from app.providers.chat_models.openai import LONGEST_REST_S, RELEARN_S, CallRests, LearnedForm
 from app.providers.chat_models.request_form import STOPS, RequestForm
 
 FIRST = RequestForm()
@@ -28,10 +27,9 @@ class Watch:
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Return the clock of both modules."""
+    """Return the clock of the module."""
     watch = Watch()
-    for module in (learned_form, openai):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=watch.monotonic))
+    monkeypatch.setattr(openai, "time", SimpleNamespace(monotonic=watch.monotonic))
     return watch
 
 

@@ -1,14 +1,17 @@
 """The local model."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
 from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.late_interaction import DIMENSION, MAX_WORDS, max_sim
-from app.providers.embeddings.local import LocalEmbedder
+from app.providers.embeddings.local import LoadedModel, LocalEmbedder
 from tests.child_program import run_program
 from tests.conformance.embedders import same
 from tests.conftest import model_cache
@@ -46,6 +49,22 @@ async def test_an_unusable_cache_directory(tmp_path: Path) -> None:
     embedder = LocalEmbedder(occupied)
     with pytest.raises(EmbedderUnavailable, match="local embedding model failed"):
         await embedder.embed_texts(["text"])
+    await embedder.close()
+
+
+async def test_a_model_can_load_before_the_first_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = Event()
+
+    class Watched(LoadedModel):
+        def __init__(self, *given: Any) -> None:
+            begun.set()
+            super().__init__(*given)
+
+    monkeypatch.setattr("app.providers.embeddings.local.LoadedModel", Watched)
+    embedder = LocalEmbedder(model_cache())
+    embedder.begin_loading()
+    assert await asyncio.to_thread(begun.wait, 60)
+    assert len(await embedder.embed_texts(["text"])) == 1
     await embedder.close()
 
 

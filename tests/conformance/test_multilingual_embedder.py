@@ -13,11 +13,15 @@ from tokenizers import Tokenizer
 from app.domain.errors import ConfigError
 from app.domain.outages import EmbedderUnavailable
 from app.domain.recall.late_interaction import DIMENSION, max_sim
+from app.domain.recall.profiles import RankingQuery
+from app.domain.recall.selection import find_doubtful, set_aside_repeats
+from app.ports import Embedder
 from app.providers.embeddings import EmbedderSettings, build_embedder, e5
 from app.providers.embeddings.e5 import E5Small, find_file, unpack_file
 from app.providers.embeddings.local import LocalEmbedder
 from app.providers.embeddings.local_model import TextForm
 from tests.conftest import model_cache
+from tests.domain.candidates import candidate
 
 PEANUTS = {
     "en": "Maya is allergic to peanuts.",
@@ -60,6 +64,12 @@ def tokenizer() -> Tokenizer:
 )
 def test_tokens_are_those_of_the_published_tokenizer(tokenizer: Tokenizer, text: str, ids: list[int]) -> None:
     assert tokenizer.encode(E5Small(model_cache()).text_form().write(text)).ids[3:-1] == ids
+
+
+def test_the_tokens_are_listed_in_the_order_of_their_ids(tokenizer: Tokenizer) -> None:
+    tokens = E5Small(model_cache()).list_tokens(tokenizer)
+    assert len(tokens) == tokenizer.get_vocab_size()
+    assert [tokenizer.token_to_id(token) for token in tokens[::997]] == list(range(len(tokens)))[::997]
 
 
 async def test_a_question_in_any_language_is_nearest_to_the_fact(multilingual: LocalEmbedder) -> None:
@@ -127,3 +137,77 @@ def test_a_missing_model_is_told_before_the_server_starts(tmp_path: Path, monkey
     monkeypatch.setattr(e5, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="mnema embeddings unpack"):
         build_embedder(EmbedderSettings(model=e5.NAME, cache_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("question", "role", "turn", "repeats"),
+    [
+        ("What city do I live in?", "assistant", "I am not sure. You asked: What city do I live in?", True),
+        ("Wo wohne ich?", "assistant", "Ich weiß es nicht. Du hast gefragt: Wo wohne ich?", True),
+        ("¿Dónde vivo?", "assistant", "Lo siento, no lo sé. Has preguntado: ¿Dónde vivo?", True),
+        ("我住在哪里?", "assistant", "我不确定。你问的是：我住在哪里?", True),
+        ("What is my dog called?", "user", "So what is my dog called?", True),
+        ("What is my dog called?", "user", "What is my dog Rex called?", False),
+        ("Where do I live?", "user", "Where do I live? In Ghent, right?", False),
+        ("Where do I live?", "assistant", "Where do you live? In Ghent, right?", False),
+        ("Where do I live?", "user", "I moved to Ghent last week. Where do I live?", False),
+        ("Where do I live?", "assistant", "You said your parents live in Ghent. Is that where you live?", False),
+        ("Wo wohne ich?", "user", "Wo wohne ich? In Gent, oder?", False),
+    ],
+)
+async def test_a_turn_that_ends_in_the_question_is_set_aside(
+    multilingual: LocalEmbedder, question: str, role: str, turn: str, repeats: bool
+) -> None:
+    assert await is_set_aside(multilingual, question, turn, assistant=role == "assistant") == repeats
+
+
+@pytest.mark.parametrize(
+    ("question", "turn", "repeats"),
+    [
+        ("When is my flight?", "I am not sure. You asked: When is my flight?", True),
+        ("What city do I live in?", "I don't know that yet. Your question was: What city do I live in?", True),
+        ("When is my flight?", "Your flight is on Friday at 9. Shall I check the flight?", False),
+        ("Who is my dentist?", "Dr. Peeters is your dentist. Is he still your dentist?", False),
+        ("What is my favorite color?", "Your favorite color is green. Is green still your favorite color?", False),
+    ],
+)
+async def test_an_answer_that_asks_back_is_not_set_aside_where_few_words_are_compared(
+    local_model: Embedder, question: str, turn: str, repeats: bool
+) -> None:
+    assert await is_set_aside(local_model, question, turn, assistant=True) == repeats
+
+
+@pytest.mark.parametrize(
+    ("question", "turn"),
+    [
+        ("Where does the dog sleep?", "where does the dog sleep"),
+        ("Wo schläft der Hund?", "wo schläft der hund"),
+        ("犬はどこで寝ますか？", "犬はどこで寝ますか"),
+    ],
+)
+async def test_the_question_without_its_mark_is_in_doubt(multilingual: LocalEmbedder, question: str, turn: str) -> None:
+    asked = await multilingual.encode_query(question)
+    [said] = await multilingual.encode_texts([turn])
+    [before, after] = await multilingual.encode_texts([turn, turn])
+    assert before.tokens == after.tokens  # equal texts have equal words, by which copies are known
+    similarity = float(asked.vector @ said.vector)
+    found = candidate(1, type="turn", thread_id="t", similarity=similarity, tokens=said.tokens)
+    assert find_doubtful([found], RankingQuery(question, asked.tokens, asked.words)) == [found]
+
+
+async def is_set_aside(embedder: Embedder, question: str, turn: str, *, assistant: bool) -> bool:
+    """Tell whether a turn of a chat counts as a repeat of the question."""
+    asked = await embedder.encode_query(question)
+    [said] = await embedder.encode_texts([turn])
+    found = candidate(
+        1,
+        type="turn",
+        thread_id="t",
+        asks=True,
+        assistant=assistant,
+        similarity=float(asked.vector @ said.vector),
+        tokens=said.tokens,
+    )
+    kept, dropped = set_aside_repeats([found], RankingQuery(question, asked.tokens, asked.words))
+    assert len(kept) + len(dropped) == 1
+    return bool(dropped)

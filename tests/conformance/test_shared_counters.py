@@ -8,7 +8,8 @@ import pytest
 
 from app.domain.outages import CountersUnavailable
 from app.ports import CounterIncrement, SharedCounters
-from app.providers.shared_counters import FileCounters, RedisCounters
+from app.providers.file_counters import FileCounters
+from app.providers.redis_counters import RedisCounters
 from tests.redis_server import RedisServer
 
 Opened = Callable[[], SharedCounters]

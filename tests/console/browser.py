@@ -18,6 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BROWSER = os.environ.get("MNEMA_TEST_BROWSER", "")
 NEEDS_BROWSER = pytest.mark.skipif(not BROWSER, reason="MNEMA_TEST_BROWSER names no browser")
 SIZES = {"wide": (1280, 900), "phone": (390, 844)}
+LOOKS = [
+    pytest.param("wide", False, id="wide-light"),
+    pytest.param("phone", True, id="phone-dark"),
+    pytest.param("wide", True, id="wide-dark", marks=pytest.mark.long),
+    pytest.param("phone", False, id="phone-light", marks=pytest.mark.long),
+]
+"""Sizes and themes. The quick lane sees each size and each theme once."""
 SERIOUS = frozenset({"serious", "critical"})
 READY_S = 180
 

@@ -9,8 +9,8 @@ from playwright.async_api import Browser, ConsoleMessage, Page
 
 from console.routes import ROUTES
 from tests.console.browser import (
+    LOOKS,
     NEEDS_BROWSER,
-    SIZES,
     open_page,
     serious_findings,
     sign_in,
@@ -23,8 +23,7 @@ pytestmark = NEEDS_BROWSER
 SHOTS = os.environ.get("MNEMA_TEST_SHOTS", "")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "dark"), LOOKS)
 async def test_every_page_opens(
     browser: Browser, console: str, caller: Caller, memory: AsyncMnema, size: str, dark: bool
 ) -> None:

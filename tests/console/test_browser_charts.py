@@ -11,8 +11,8 @@ from playwright.async_api import Browser, Locator
 from tests.api.calls import sql
 from tests.conftest import Database, Installation
 from tests.console.browser import (
+    LOOKS,
     NEEDS_BROWSER,
-    SIZES,
     open_page,
     serious_findings,
     sign_in,
@@ -76,8 +76,7 @@ async def namespaces(shapes: Locator) -> set[str]:
     return set(found)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "dark"), LOOKS)
 async def test_pictures_are_seen(
     browser: Browser,
     console: str,

@@ -9,8 +9,8 @@ from mnema_client import AsyncMnema
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from tests.console.browser import (
+    LOOKS,
     NEEDS_BROWSER,
-    SIZES,
     open_page,
     serious_findings,
     sign_in,
@@ -68,8 +68,7 @@ def collect_problems(page: Page) -> list[str]:
     return problems
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "dark"), LOOKS)
 @pytest.mark.usefixtures("held")
 async def test_pages_with_data(browser: Browser, console: str, caller: Caller, size: str, dark: bool) -> None:
     page = await open_page(browser, size=size, dark=dark)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from urllib.parse import urlencode
 from uuid import UUID
 
 import pytest
@@ -55,6 +56,24 @@ async def test_it_finds_words_and_sorts(person: User, memory: AsyncMnema) -> Non
     assert first.text == "The milk float comes on Monday."
     await person.open("/memories?sort=nothing&state=nothing")
     await sees(person, "3 shown, all of them")
+
+
+async def test_conditions_find_the_few_that_match_among_more_than_a_page(person: User, memory: AsyncMnema) -> None:
+    lines = [
+        {
+            "text": f"Note {number}.",
+            "user_id": "maya",
+            "category": "history",
+            "type": "episodic",
+            "metadata": {"n": number},
+        }
+        for number in range(60)
+    ]
+    assert not [result.error async for result in memory.remember_many(lines) if result.error]
+    await person.open("/memories?" + urlencode({"where": '{"metadata.n": {"lt": 3}}'}))
+    await sees(person, "3 shown, all of them")
+    for number in range(3):
+        await sees(person, f"Note {number}.")
 
 
 async def test_it_says_what_to_do_if_nothing_matches(person: User) -> None:

@@ -31,6 +31,7 @@ async def test_rules_are_validated_without_a_change_and_saved(person: User, memo
     assert (await memory.tenant_config()).version == 0
     await press(person, "Save")
     await sees(person, "Version 1 is saved.")
+    await person.should_not_see("Copies in former homes")  # there are no clusters
     rules = await memory.tenant_config()
     assert (rules.version, rules.effective.allowlists["cook"]) == (1, ["profile", "recipes"])
     await sees(person, "1 shown, all of them")

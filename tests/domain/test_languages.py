@@ -1,8 +1,8 @@
-"""The test for English: a doubt means that a text is not English."""
+"""The test for English, where a doubt means that a text is not English, and the mark of a query's language."""
 
 import pytest
 
-from app.domain.languages import is_surely_english
+from app.domain.languages import is_surely_english, mark_language
 
 ENGLISH = [
     "Olga likes tea.",
@@ -28,3 +28,8 @@ def test_english_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", OTHERS)
 def test_a_doubtful_text_is_not_english(text: str) -> None:
     assert not is_surely_english(text)
+
+
+def test_a_query_cannot_mark_its_own_language() -> None:
+    assert mark_language("fr\x1fetes", "en") == "fr etes"
+    assert mark_language("fr\x1fKatzen", "de") == "de\x1ffr Katzen"

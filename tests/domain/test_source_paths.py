@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from pathspec import PathSpec
 
 from app.domain.errors import InvalidInput
-from app.domain.sources.paths import MAX_DEPTH, MAX_PATH_BYTES, find_path_problem, show_path, split_path
-from app.domain.sources.patterns import parse_rules
+from app.domain.sources.paths import MAX_DEPTH, MAX_PATH_BYTES, find_path_problem, parse_rules, show_path, split_path
 
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
 GLOBS = st.text("ab*?", min_size=1, max_size=4).filter(lambda name: name.strip("*")) | st.sampled_from(

@@ -16,11 +16,9 @@ from app.config.loader import CONFIG_DIR, load_policies
 from app.config.settings import Settings
 from app.domain.errors import InvalidInput
 from app.domain.principal import Principal
-from app.mcp.argument_fields import read_fields
-from app.mcp.coercion import MAX_JSON, MAX_SHOWN, MAX_TOLD, ArgumentReader
+from app.mcp.coercion import MAX_JSON, MAX_SHOWN, MAX_TOLD, ArgumentReader, read_fields
 from app.mcp.connection import Connection
-from app.mcp.names import ToolNames
-from app.mcp.tools import RememberIn
+from app.mcp.tools import RememberIn, ToolNames
 from app.ports import Embedder
 from tests.api import calls
 from tests.factories import Caller, body, make_caller, serve

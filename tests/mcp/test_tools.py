@@ -70,7 +70,9 @@ async def test_the_answer_is_that_of_http(server: str, caller: Caller) -> None:
         for fields in requests:
             asked = {"min_relevance": 0.0, "dates": True} | fields
             one, two = await calls.ask(http, **asked), answered(await ask(client, **asked))
-            assert UUID(one.pop("query_id")) != UUID(two.pop("query_id")), "each answer has a receipt"
+            receipts = [UUID(answer.pop("query_id")) for answer in (one, two)]
+            ways = [(await http.get(f"/queries/{receipt}")).json()["via"] for receipt in receipts]
+            assert ways == ["query", "mcp"], "each answer has a receipt, with the way in"
             assert two.pop("tokens") > one.pop("tokens"), "dates and ids count"
             assert rounded(two | {"took_ms": 0}) == rounded(one | {"took_ms": 0})
         written = await calls.remember(http, "Maya owns a blue kayak.")

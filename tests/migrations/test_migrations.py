@@ -10,6 +10,7 @@ from alembic import command
 from alembic.script import ScriptDirectory
 
 from app.domain.errors import RightsMissing
+from app.storage.identity import new_id
 from app.storage.operations import administration as admin
 from app.storage.operations.schema import head_revision
 from migrations.describe import describe
@@ -64,6 +65,37 @@ async def test_one_revision_down_and_up_gives_the_same_schema(database: Database
     assert difference(template, await describe(database.superuser)) == ""
 
 
+STEMMED = """
+SET LOCAL session_replication_role = replica;  -- no history
+INSERT INTO tenants (id, name) VALUES ('00000000-0000-0000-0000-000000000001', 'one');
+INSERT INTO users (tenant_id, user_id, user_pk) OVERRIDING SYSTEM VALUE
+    VALUES ('00000000-0000-0000-0000-000000000001', 'maya', 1);
+INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance, pinned, tags, state,
+        metadata, version, created_at, updated_at, language, valid_from)
+    SELECT '00000000-0000-0000-0000-000000000001', gen_random_uuid(), 1, 'maya', 'semantic', 'goals', text, text::bytea,
+           3, false, '{}', 'active', '{}', 1, now(), now(), language, 'yesterday'
+    FROM (VALUES ('Lange Wanderungen.', 'de'), ('Long walks.', 'en'), ('Walks?', NULL)) AS v(text, language);
+"""
+
+
+@pytest.mark.long
+async def test_stems_come_and_go_with_their_revision(database: Database) -> None:
+    rows = "SELECT text, language, valid_from, tsv::text FROM memories ORDER BY text"
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        await connection.execute(STEMMED)
+        stemmed = await connection.fetch(rows)
+        assert ["'wander'" in row["tsv"] for row in stemmed] == [True, False, False]
+        await downgrade(database, "0013")
+        before = await connection.fetch(rows)
+        assert [row[:3] for row in before] == [row[:3] for row in stemmed]
+        assert ["'wander'" in row["tsv"] for row in before] == [False] * 3
+        await admin.migrate_schema(database.admin)
+        assert await connection.fetch(rows) == stemmed
+    finally:
+        await connection.close()
+
+
 @pytest.mark.long
 async def test_a_downgrade_keeps_openais_endpoints_alone(database: Database) -> None:
     connection = await asyncpg.connect(database.superuser)
@@ -81,6 +113,22 @@ async def test_a_downgrade_keeps_openais_endpoints_alone(database: Database) -> 
         assert await connection.fetch("SELECT base_url FROM chat_upstreams") == [("openai",)]
         await admin.migrate_schema(database.admin)
         assert await connection.fetch("SELECT dialect FROM chat_upstreams") == [("openai",)]
+    finally:
+        await connection.close()
+
+
+@pytest.mark.long
+async def test_a_downgrade_makes_receipts_of_mcp_those_of_queries(database: Database) -> None:
+    tenant = UUID(int=1)
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        await connection.execute("INSERT INTO tenants (id, name) VALUES ($1, 'one')", tenant)
+        receipt = "INSERT INTO receipts (tenant_id, id, ts, via) VALUES ($1, $2, now(), $3)"
+        for via in ("query", "mcp", "chat"):
+            await connection.execute(receipt, tenant, new_id(), via)
+        await downgrade(database, "0022")
+        assert sorted(await connection.fetch("SELECT via FROM receipts")) == [("chat",), ("query",), ("query",)]
+        await admin.migrate_schema(database.admin)
     finally:
         await connection.close()
 

@@ -40,6 +40,7 @@ HELD: dict[str, str] = {
     "docs/operations.md 3": "tests/acceptance/test_proxy_drill.py",
     "docs/operations.md 4": "tests/pages/test_tls.py",
     "docs/pgbouncer.md 1": "tests/pgbouncer.py",
+    "docs/scaling.md 1": "tests/clusters/test_joining.py",
     "docs/sources.md 1": "tests/cli/sources/test_document.py",
     "docs/tenant-rules.md 1": DATA,
     "docs/time.md 1": "tests/domain/memory/test_picture_of_states.py",

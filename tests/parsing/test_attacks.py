@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.domain.sources.document import ParsedDocument
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.pool import PooledDocumentParser
 from tests.parsing.made_documents import change_parts, make_bomb_pdf, make_docx, make_pdf
 

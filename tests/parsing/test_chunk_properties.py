@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from app.domain.sources.chunking import SEGMENT, cut_long, extend_back, join_short
 from app.domain.sources.document import DocumentKind, ParsedDocument
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
-from app.providers.parsing.child import parse_request
+from app.domain.sources.source_policy import ParsingPolicy
+from app.providers.parsing.child import PARSERS, parse_request
 from app.providers.parsing.draft import Request
 from app.providers.parsing.framing import LENGTHS, decode_reply, decode_request, encode_request
-from app.providers.parsing.parsers import PARSERS
 from tests.effort import tries
 
 PIECES = st.sampled_from(

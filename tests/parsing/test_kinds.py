@@ -1,8 +1,8 @@
 """The text, sections and chunks of each kind of document."""
 
 from app.domain.sources.document import DocumentKind, ParsedDocument, find_kind
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.pool import PooledDocumentParser
 from tests.parsing.made_documents import make_docx, make_pdf
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.domain.sources.document import ParsedDocument
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.pool import PooledDocumentParser
 from app.providers.parsing.process import find_missing_locks
 
@@ -169,7 +169,7 @@ async def test_close_leaves_no_process() -> None:
 
 PARENT = """
 import asyncio, sys
-from app.domain.sources.policy import ParsingPolicy
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.pool import PooledDocumentParser
 async def main():
     parser = PooledDocumentParser(processes=2, parsers="tests.parsing.hostile_parsers")

@@ -227,9 +227,9 @@ async def test_a_revoked_or_expired_key_is_not_known(uow: UnitOfWork, a: Princip
     key, plain = await storage.create_key(a, "mine", ["query"], None, None)
     _, expired = await storage.create_key(a, "old", ["query"], None, datetime.now(UTC) - timedelta(seconds=1))
     assert await storage.find_key_owner(expired) is None
-    assert await storage.revoke_key(b, key.id) is False
+    assert (await storage.revoke_key(b, key.id)).was_valid is False
     assert await storage.find_key_owner(plain) is not None
-    assert await storage.revoke_key(a, key.id) is True
+    assert (await storage.revoke_key(a, key.id)).was_valid is True
     assert await storage.find_key_owner(plain) is None
 
 

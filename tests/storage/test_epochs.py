@@ -162,7 +162,7 @@ async def test_rules_of_before_a_restore_are_forgotten(
     uow: UnitOfWork, a: Principal, superuser: asyncpg.Connection
 ) -> None:
     policies = TenantPolicies(load_policies("all-MiniLM-L6-v2"))
-    refresh = RefreshRules(TenantConfigStorage(uow), policies)
+    refresh = RefreshRules([TenantConfigStorage(uow)], policies)
     for version in (1, 2):
         await superuser.execute(
             "INSERT INTO tenant_configs (tenant_id, version, document, actor) VALUES ($1, $2, '{}', 'me')",

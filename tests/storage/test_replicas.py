@@ -12,8 +12,7 @@ import pytest
 from app.domain.outages import TenantBusy
 from app.domain.principal import Principal
 from app.storage.engine import Engine
-from app.storage.positions import PrimaryPosition
-from app.storage.replicas import Replica, Replicas
+from app.storage.replicas import PrimaryPosition, Replica, Replicas
 from app.storage.uow import UnitOfWork
 from tests.conftest import Database
 from tests.stalling_proxy import stalling

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.bootstrap import run_periodically
+from app.bootstrap.application import run_periodically
 
 
 class Work:

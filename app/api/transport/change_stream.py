@@ -12,9 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from app.api import errors
 from app.api.errors import IncompleteStream
-from app.api.schemas.memory.change_feed import event_bodies
+from app.api.schemas.memory.change_feed import encode_changes
 from app.api.transport.events import EVENTS, encode_event, run_while_connected
 from app.api.transport.server import LEAVING
+from app.domain.epochs import ChangePosition
 from app.domain.errors import MnemaError, TooManyStreams, Unauthenticated
 from app.domain.memory.change_feed import ChangePage
 from app.domain.outages import DatabaseUnavailable, ServerBusy
@@ -27,8 +28,10 @@ SLOW_S: Final = 30.0
 """Seconds that a subscriber may take to read what was sent. Then the stream ends, and the subscriber resumes it."""
 RETRY_S: Final = 1.0
 """Seconds between two attempts to read while the database is away."""
-ReadPage: TypeAlias = Callable[[str], Awaitable[ChangePage]]
-"""A function that reads the page behind a cursor for the key as it is now."""
+BEFORE_ALL: Final = -1
+"""A version of a subscription before each that it has."""
+ReadPage: TypeAlias = Callable[[ChangePosition], Awaitable[ChangePage]]
+"""A function that reads the page behind a position for the key as it is now."""
 
 
 class ChangeStream(Response):
@@ -47,7 +50,7 @@ class ChangeStream(Response):
         """Take the page to begin with, what reads the further ones, and the subscription, which is not open yet."""
         super().__init__(None, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._page = first
+        self._page: ChangePage | None = first
         self._read_page = read_page
         self._subscription = subscription
 
@@ -66,33 +69,37 @@ class ChangeStream(Response):
             await errors.error_response(error, Request(scope))(scope, receive, send)
 
     async def _follow(self, subscription: Subscription, send: Send, request: Request) -> None:
-        """Send pages and heartbeats until an error ends the stream."""
-        sent = ""
-        while True:
-            version = subscription.version
-            for event in event_bodies(self._page):
-                sent = event.id
-                await _send_part(send, _encode_event(event.event, sent, event.model_dump_json().encode()))
-            cursor = encode_change_cursor(self._page.position)
-            if not self._page.more:
-                if cursor != sent:
-                    sent = cursor
-                    await _send_part(send, _encode_heartbeat(cursor))
+        """Send pages and heartbeats until an error ends the stream. Keep nothing of a page that was sent."""
+        sent: ChangePosition | None = None
+        version = BEFORE_ALL  # the first page was read before the subscription, so it is not the newest
+        while self._page is not None:
+            page, self._page = self._page, None
+            position, more = page.position, page.more
+            for change in encode_changes(page):
+                await _send_part(send, _encode_event(*change))
+            if page.events:
+                sent = page.events[-1].position
+            del page
+            if not more:
+                if position != sent:
+                    sent = position
+                    await _send_part(send, _encode_heartbeat(position))
                 while not await subscription.wait_beyond(version, HEARTBEAT_S):
-                    await _send_part(send, _encode_heartbeat(cursor))
+                    await _send_part(send, _encode_heartbeat(position))
+            version = subscription.version  # a change that is seen during the read may not be in its page
             try:
-                self._page = await self._read_on(cursor)
+                self._page = await self._read_on(position)
             except Unauthenticated:
                 raise
             except MnemaError as error:
                 await _send_part(send, encode_event("error", bytes(errors.error_response(error, request).body)))
                 return
 
-    async def _read_on(self, cursor: str) -> ChangePage:
-        """Read the page behind a cursor, as soon as the database answers."""
+    async def _read_on(self, position: ChangePosition) -> ChangePage:
+        """Read the page behind a position, as soon as the database answers."""
         while True:
             try:
-                return await self._read_page(cursor)
+                return await self._read_page(position)
             except (DatabaseUnavailable, ServerBusy):
                 await asyncio.sleep(RETRY_S)
 
@@ -115,7 +122,8 @@ def _encode_event(name: str, cursor: str, data: bytes) -> bytes:
     return b"id: %s\n" % cursor.encode() + encode_event(name, data)
 
 
-def _encode_heartbeat(cursor: str) -> bytes:
+def _encode_heartbeat(position: ChangePosition) -> bytes:
+    cursor = encode_change_cursor(position)
     return _encode_event("heartbeat", cursor, orjson.dumps({"id": cursor}))
 
 

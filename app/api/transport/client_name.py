@@ -7,6 +7,9 @@ from pydantic import WithJsonSchema
 
 ClientHeader = Annotated[
     # a pattern, because openapi-python-client leaves out every operation that has an enum in a header
-    Annotated[Literal["mirror"], WithJsonSchema({"type": "string", "pattern": "^mirror$"})] | None,
-    Header(alias="X-Mnema-Client", description="`mirror`: history names the actor `mirror`. It allows nothing more"),
+    Annotated[Literal["mirror", "import"], WithJsonSchema({"type": "string", "pattern": "^(mirror|import)$"})] | None,
+    Header(
+        alias="X-Mnema-Client",
+        description="`mirror` or `import`: the actor in history and the origin of new memories. It allows nothing more",
+    ),
 ]

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from mnema_wire.unique_keys import RepeatedKey, load_json
 from pydantic import TypeAdapter
 from starlette.datastructures import URLPath
 from starlette.exceptions import HTTPException
@@ -21,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.deps import RequireScope, application_of
 from app.api.transport.signature import Argument, Problem, Signature, signature_of
+from app.domain.errors import InvalidInput
 from app.usecases.offload import offload_if_large
 
 JSON = "application/json"
@@ -112,7 +114,7 @@ class _Direct:
         if not raw:
             return ABSENT
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        decode = json.loads if kind == JSON or _is_json(kind) else self._decoders.get(kind)
+        decode = load_json if kind == JSON or _is_json(kind) else self._decoders.get(kind)
         if decode is None:
             return raw
         try:
@@ -120,6 +122,8 @@ class _Direct:
         except json.JSONDecodeError as error:
             place = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error", "input": {}}
             raise RequestValidationError([place], body=error.doc) from error
+        except RepeatedKey as error:
+            raise repeated_key(error) from error
         except Exception as error:  # not Unicode, or nested too deeply
             raise HTTPException(400, "There was an error parsing the body") from error
 
@@ -160,6 +164,11 @@ class FixedPaths(BaseRoute):
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
         """Raise NoMatchFound: the application also has each route outside of this table, and resolves names there."""
         raise NoMatchFound(name, path_params)
+
+
+def repeated_key(error: RepeatedKey) -> InvalidInput:
+    """Return the error of a body with equal keys in one object."""
+    return InvalidInput(f"body: {error}", param=error.key)
 
 
 def _collect_result(

@@ -1,7 +1,8 @@
-"""Strict query strings: a route refuses parameters that it does not have."""
+"""Strict query strings: a route refuses parameters that it does not have, and one value too many."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -9,10 +10,13 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
+from mnema_wire.unique_keys import RepeatedKey, load_json
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 
 from app.api.schemas.stored import withhold_contents
-from app.api.transport.direct import Decoder, Handler, direct_handler
+from app.api.transport.direct import Decoder, Handler, direct_handler, repeated_key
 from app.api.transport.signature import signature_of
 from app.domain.principal import Principal
 
@@ -85,6 +89,14 @@ register_url_convertor("last_conversation", LastConversationConvertor())
 register_url_convertor("last_turn", LastTurnConvertor())
 
 
+class _UniqueKeysRequest(Request):
+    """A request whose JSON body may name each key of an object once."""
+
+    async def json(self) -> Any:
+        """Return the value of the body. Raise RepeatedKey."""
+        return load_json(await self.body())
+
+
 class StrictRoute(APIRoute):
     """A route that refuses parameters it does not have. Plain routes bypass FastAPI's own handler.
 
@@ -99,10 +111,12 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         """Return the direct handler of a plain route, else FastAPI's handler after a check of the names."""
-        known = frozenset(argument.alias or argument.name for argument in signature_of(self.endpoint).query)
+        arguments = signature_of(self.endpoint).query
+        known = frozenset(argument.alias or argument.name for argument in arguments)
+        many = frozenset(argument.alias or argument.name for argument in arguments if argument.many)
 
         def check(request: Request) -> None:
-            check_parameter_names(known, request.query_params)
+            check_parameter_names(known, many, request.query_params)
 
         if (direct := direct_handler(self, check, self.decoders)) is not None:
             return direct
@@ -112,7 +126,12 @@ class StrictRoute(APIRoute):
 
         async def handle_checked(request: Request) -> Response:
             check(request)
-            return await handle(request)
+            try:
+                return await handle(_UniqueKeysRequest(request.scope, request.receive))
+            except HTTPException as error:  # FastAPI's for a body that cannot be read
+                if isinstance(error.__cause__, RepeatedKey):
+                    raise repeated_key(error.__cause__) from error
+                raise
 
         return handle_checked
 
@@ -136,14 +155,26 @@ def _withhold_from_writers(endpoint: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def check_parameter_names(known: frozenset[str], given: Iterable[str]) -> None:
-    """Raise RequestValidationError for unknown names. The message has the nearest known name, else all names."""
+def check_parameter_names(known: frozenset[str], many: frozenset[str], given: QueryParams) -> None:
+    """Raise RequestValidationError for unknown names, and for repeated ones that are not among the lists `many`.
+
+    The message has the nearest known name, else all names.
+    """
     unknown = [name for name in given if name not in known]
     if unknown:
         raise RequestValidationError([_parameter_problem(name, known) for name in unknown[:MAX_REPORTED]])
+    if len(given.multi_items()) > len(given):
+        counts = Counter(name for name, _ in given.multi_items() if name not in many)
+        repeated = [name for name, count in counts.items() if count > 1]
+        if repeated:
+            raise RequestValidationError([_repetition_problem(name) for name in repeated[:MAX_REPORTED]])
 
 
 def _parameter_problem(name: str, known: frozenset[str]) -> dict[str, Any]:
     shown = name[:MAX_NAME_CHARS]
     hint = nearest_hint(shown, known) or f"this route takes: {', '.join(sorted(known)) or 'none'}"
     return {"type": "unknown_parameter", "loc": ("query", shown), "msg": f"unknown parameter; {hint}"}
+
+
+def _repetition_problem(name: str) -> dict[str, Any]:
+    return {"type": "repeated_parameter", "loc": ("query", name), "msg": "this parameter has one value, not several"}

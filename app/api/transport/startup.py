@@ -22,11 +22,12 @@ def load_settings() -> Settings:
 
 @contextmanager
 def freeze_startup_objects() -> Iterator[None]:
-    """Exclude all existing objects from garbage collection until the block ends.
+    """Exclude all existing objects from garbage collection until the block ends, and enable it for later ones.
 
     A collection of the objects that the start has made would stop every request for more than 100 ms.
     """
     gc.freeze()
+    gc.enable()
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
+from mnema_wire.unique_keys import RepeatedKey, check_unique_keys
 
 from app.domain.errors import AgentNotAllowed, InvalidInput, MalformedState, NulByte
 from app.domain.principal import Principal
@@ -100,10 +101,14 @@ def require_unbound_key(principal: Principal) -> None:
 def state_text(raw: bytes) -> str:
     """Return the JSON text of a state.
 
-    Raise MalformedState if it is not JSON, InvalidInput if it is no object, NulByte if it holds U+0000.
+    Raise MalformedState if it is not JSON, InvalidInput if it is no object or an object in it names a key twice,
+    NulByte if it holds U+0000.
     """
     try:
         state = orjson.loads(raw)
+        check_unique_keys(raw)
+    except RepeatedKey as error:
+        raise InvalidInput(f"body: {error}", param=error.key) from error
     except ValueError as error:
         raise MalformedState() from error
     if not isinstance(state, dict):

@@ -1,5 +1,10 @@
-"""Conversations: the user whose memory a chat has."""
+"""Conversations: the user whose memory a chat has, and messages that may change what another one says.
 
+"Actually it's on the 18th" is about the message before it, and no search for the recital finds it. No rule needs to
+understand it: the model gets both.
+"""
+
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
@@ -14,6 +19,24 @@ USER_HEADERS: Final = ("X-OpenWebUI-User-Id", "X-OpenWebUI-User-Email", _ENCODED
 _USER_HEADERS: Final = {name.lower(): name for name in USER_HEADERS}
 USER_SOURCES: Final = ("user", "name", "safety_identifier", "metadata.user_id", *USER_HEADERS)
 """The places of a request that may name the remembered user: fields, the `name` of a user's last message, headers."""
+REACH: Final = 4
+"""The places of a thread in which the next message of a speaker is looked for: answers and tools may stand between."""
+LONGEST: Final = 200
+"""A longer message states what it is about, so the search finds it."""
+_WORD: Final = re.compile(r"\w{4,}")
+
+
+def may_change(said: str, later: str, *, retracts: bool) -> bool:
+    """Tell whether the speaker's next message may change what the one before says.
+
+    It is no question, and it `retracts`, as it has a word of a negation or a change, or it has a word of the other one.
+    """
+    if len(later) > LONGEST or later.rstrip().endswith(("?", "？", "؟")):
+        return False
+    if retracts:
+        return True
+    folded = said.casefold()
+    return any(word in folded for word in _WORD.findall(later.casefold()))
 
 
 def default_user(principal: Principal) -> str:

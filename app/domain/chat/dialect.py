@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from app.domain.chat.json_places import Item, Member, find_items, find_members
-from app.domain.chat.members import add_members
+from app.domain.chat.members import Item, Member, add_members, find_items, find_members
 from app.domain.chat.upstream import UpstreamDialect
 from app.domain.client_prompts import is_client_note
 from app.domain.errors import MnemaError

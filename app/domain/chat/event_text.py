@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.domain.chat.json_places import find_members, skip_space
-from app.domain.chat.members import dump_compact, insert_members
+from app.domain.chat.members import dump_compact, find_members, insert_members, skip_space
 
 
 def encode_event(value: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
 
 from app.domain.chat.conversation import first_identifier
 from app.domain.chat.dialect import Dialect, UserMessage, list_member, object_member, string_member
-from app.domain.chat.json_places import Member, cut_members, find_members, skip_space
+from app.domain.chat.members import Member, cut_members, find_members, skip_space
 from app.domain.errors import InvalidInput, MalformedState
 from app.domain.rendering.model_text import NOTHING, ModelText
 from app.domain.text_rules import replace_halves

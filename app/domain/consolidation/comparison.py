@@ -15,7 +15,7 @@ from app.domain.memory.memory import Memory, MemoryState, MemoryType
 from app.domain.memory.merge_bands import MergeBands
 from app.domain.memory.same_fact import SameFact, lexical_overlap, numeric_step, same_fact
 from app.domain.memory.veto import find_veto
-from app.domain.settable import DAYS, HOURS, SETTABLE, Range, Settable, check_ranges
+from app.domain.settable import DAYS, HOURS, SETTABLE, Range, RangedPolicy, Settable
 
 Rule = SameFact | Literal["model", "new_value"]
 """The reason why two memories are one fact.
@@ -29,7 +29,7 @@ StopReason = Literal["spent", "share_spent", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConsolidationPolicy:
+class ConsolidationPolicy(RangedPolicy):
     """The settings of a daily run: hours, days, counts and shares."""
 
     pool_hours: Annotated[int, HOURS, Range(1)] = 72
@@ -40,9 +40,6 @@ class ConsolidationPolicy:
     neighbours: Annotated[int, Range(1)] = 10
     pairs_per_user_day: Annotated[int, Range(1)] = 50
     fingerprint_days: Annotated[int, DAYS, Range(1)] = 14
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def changed_since(self, now: datetime) -> datetime:
         """Return the cutoff of the pool: it includes memories created or changed at or after it."""

@@ -20,14 +20,9 @@ MAX_TAGS: Final = 50
 class BatchTooLarge(InvalidInput):
     """More memories match than one batch may change; narrow the filters. `extra` has their number as `matched`."""
 
-    code = "batch_too_large"
 
-
-class UnexpectedCount(MnemaError):
+class UnexpectedCount(MnemaError, status=409):
     """Another number of memories matches than `expected` says. `extra` has it as `matched`."""
-
-    code = "unexpected_count"
-    status = 409
 
 
 class BatchAction(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.domain.idempotency import IdempotencyKey, OptionalKey
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryType, NewMemory, Origin
 from app.domain.principal import Principal
 
 
@@ -83,6 +83,7 @@ class KeptTurn:
             importance=values["importance"],
             metadata=values["metadata"],
             created_at=datetime.fromisoformat(values["said_at"]),
+            origin=Origin.chat,
         )
         key = None
         if values["key"]:

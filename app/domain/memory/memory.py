@@ -44,6 +44,29 @@ def check_span(valid_from: datetime | None, valid_to: datetime | None) -> None:
         raise InvalidSpan()
 
 
+class Origin(StrEnum):
+    """The way in which a memory came to be."""
+
+    api = "api"
+    """A client wrote it as a memory."""
+    mirror = "mirror"
+    """The Markdown mirror wrote it for a person."""
+    imported = "import"
+    """An import of other products' data wrote it, or one of Mnema's own that named no origin."""
+    turn = "turn"
+    """A client stored it as a turn, or as a part of one."""
+    chat = "chat"
+    """A turn of a chat that Mnema served, or a part of one."""
+    capture = "capture"
+    """Mnema learnt it from a turn, by rules or by a model."""
+    facts = "facts"
+    """Mnema wrote it to state the facts of a topic."""
+    reflection = "reflection"
+    """A model wrote it about several turns or memories: a summary, an episode, an insight or a procedure."""
+    document = "document"
+    """A part of a file of a source."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewMemory:
     """A memory to write. Its `text` has already passed the text rules. `language` None is told from the text.
@@ -73,6 +96,7 @@ class NewMemory:
     language: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    origin: Origin = Origin.api
 
     def __post_init__(self) -> None:
         check_span(self.valid_from, self.valid_to)
@@ -90,7 +114,8 @@ class NewMemory:
 class Memory:
     """A stored memory. `last_accessed` and `hits` come from the access log, not from the row.
 
-    `fact_topic`: the topic whose facts it states. Such a memory changes only with its facts.
+    `fact_topic`: the topic whose facts it states. Such a memory changes only with its facts. `origin` never changes; it
+    is None if the memory is older than the field.
     """
 
     id: UUID
@@ -121,6 +146,7 @@ class Memory:
     language: str | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    origin: Origin | None = None
     last_accessed: datetime | None = None
     hits: int = 0
 

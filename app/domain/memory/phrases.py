@@ -46,6 +46,17 @@ GRAMMAR: Final = frozenset({Kind.PREPOSITION, Kind.DIRECTION, Kind.FUNCTION, Kin
 PLAIN: Final = GRAMMAR | {Kind.CONTENT}
 """The kinds that are not critical: grammar may allow another order."""
 
+_SHORTENED: Final = {"ve": "have", "ll": "will", "d": "would"}
+SPELT_OUT: Final = frozenset(
+    [
+        *words.IRREGULAR.values(),
+        *_FULL_FORMS.months.values(),
+        *_SHORTENED.values(),
+        *" ".join(_FULL_FORMS.contractions.values()).split(),
+    ]
+)
+"""Keys whose words may begin with other letters than the key."""
+
 _LISTS: Final = (
     (words.NEGATIONS, Kind.NEGATION),
     (_LISTED.directions, Kind.DIRECTION),
@@ -64,8 +75,10 @@ _DECIMAL: Final = re.compile(r"[-+]?\d+\.\d+", re.ASCII)
 _YEAR: Final = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _MEASURE: Final = re.compile(r"([-+]?\d[\d.,]*)([a-z]+)", re.ASCII)
 _NO_NOUN: Final = _LISTED.prepositions | _LISTED.counted | {"and", "or"}
+_MAY_BE_DROPPED: Final = _LISTED.indefinite | {words.DEFINITE, "do", "does"}
 _INSIDE_WORD: Final = frozenset("'.@")
 _INSIDE_NUMBER: Final = frozenset("'.,:/-")
+_LONG_WORD: Final = 24  # the end of a word is looked for so far, so that splitting takes linear time
 _BREAKS: Final = frozenset(",;:()[]{}–—….!。、，")
 _SILENT: Final = frozenset("\"'`«»")
 
@@ -83,6 +96,7 @@ class Word:
 
 class _Token(NamedTuple):
     text: str
+    low: str
     initial: bool
     joined: bool  # no white space before this token
 
@@ -110,11 +124,11 @@ def iterate_words(text: str) -> Iterator[Word]:
     indefinite = definite = False
     while token is not None:
         following = next(tokens, None)
-        if _is_dropped(token, following.text.casefold() if following else ""):
-            indefinite = indefinite or token.text.casefold() in _LISTED.indefinite
-            definite = token.text.casefold() == words.DEFINITE
+        if token.low in _MAY_BE_DROPPED and _is_dropped(token, following.low if following else ""):
+            indefinite = indefinite or token.low in _LISTED.indefinite
+            definite = token.low == words.DEFINITE
         else:
-            for word in _classify_token(token, before):
+            for word in _classify_token(token, before in _LISTED.labelled):
                 indefinite = indefinite and word.kind is Kind.CONTENT
                 single = indefinite and not word.plural
                 yield replace(word, single=single, definite=definite) if single or definite else word
@@ -131,11 +145,14 @@ def _split_tokens(text: str) -> Iterator[_Token]:
         if text[start] == " " and text[start + 1 : start + 2].isascii():  # no mark stands on it
             start += 1
             continue
-        end = _token_end(text, start)
-        piece = text[start:end]
+        end = text.find(" ", start, start + _LONG_WORD)
+        piece = text[start:end] if end > 0 else ""
+        if not (piece.isascii() and piece.isalnum()):  # most words are
+            end = _token_end(text, start)
+            piece = text[start:end]
         if not piece.isspace():
             joined = start > 0 and not text[start - 1].isspace()
-            yield _Token(piece, initial, joined)
+            yield _Token(piece, piece.casefold(), initial, joined)
             initial = piece in {".", "!", "?", ":"} or (initial and piece in _SILENT)
         start = end
 
@@ -168,9 +185,11 @@ def _is_word_char(char: str) -> bool:
     return char.isalnum() or char in "_\u200c\u200d" or unicodedata.category(char)[0] == "M"
 
 
-def _expand_contraction(token: _Token) -> Iterator[_Token]:
-    """Yield a contraction in full: "doesn't" is "do not", "she's" is "she is"."""
-    low = token.text.casefold()
+def _expand_contraction(token: _Token) -> Sequence[_Token]:
+    """Return a contraction in full: "doesn't" is "do not", "she's" is "she is"."""
+    low = token.low
+    if "'" not in low and low not in _FULL_FORMS.contractions:
+        return (token,)
     stem, _, ending = low.rpartition("'")
     if low in _FULL_FORMS.contractions:
         parts = _FULL_FORMS.contractions[low].split()
@@ -178,18 +197,16 @@ def _expand_contraction(token: _Token) -> Iterator[_Token]:
         parts = [low[:-3], "not"]
     elif stem and (ending in {"re", "m"} or (ending == "s" and stem in _LISTED.is_after)):
         parts = [stem, "is"]
-    elif stem and ending in {"ve", "ll", "d"}:
-        parts = [stem, {"ve": "have", "ll": "will", "d": "would"}[ending]]
+    elif stem and ending in _SHORTENED:
+        parts = [stem, _SHORTENED[ending]]
     else:
-        yield token
-        return
-    for at, part in enumerate(parts):
-        yield _Token(part, token.initial and at == 0, False)
+        return (token,)
+    return [_Token(part, part, token.initial and at == 0, False) for at, part in enumerate(parts)]
 
 
 def _is_dropped(token: _Token, following: str) -> bool:
     """Tell whether the token is an article or the "do" of "do not". The letter of "vitamin A" stays."""
-    low = token.text.casefold()
+    low = token.low
     if token.text != low and not token.initial:
         return False
     if low in _LISTED.indefinite:
@@ -197,14 +214,16 @@ def _is_dropped(token: _Token, following: str) -> bool:
     return low == words.DEFINITE or (low in {"do", "does"} and following == "not")
 
 
-def _classify_token(token: _Token, before: str) -> tuple[Word, ...]:
-    low = unicodedata.normalize("NFC", token.text.casefold())
+@lru_cache(maxsize=8192)  # texts have most of their words in common
+def _classify_token(token: _Token, labelled: bool) -> tuple[Word, ...]:
+    """Return the words of a token. `labelled`: a number behind the word before it is a name."""
+    low = unicodedata.normalize("NFC", token.low)
     if not _is_word_char(low[0]) and not low[1:2].isdigit():
         return _symbol_words(token, low)
     if low in words.NUMBERS:
-        return (_number_word(str(words.NUMBERS[low]), before),)
+        return (_number_word(str(words.NUMBERS[low]), labelled),)
     if not low.isalpha() and any(char.isdigit() for char in low):
-        return _with_digits(low, before)
+        return _with_digits(low, labelled)
     if low in _LISTED.user or low in _LISTED.users:
         return (Word("user's" if low in _LISTED.users else "user", Kind.USER),)
     if low in _LISTED.be:
@@ -236,7 +255,6 @@ def _listed_word(low: str) -> Word | None:
     return None
 
 
-@lru_cache(maxsize=8192)
 def _lexical_word(text: str, low: str, initial: bool) -> Word:
     low = _FULL_FORMS.months.get(low, low)
     if listed := _listed_word(low):
@@ -249,21 +267,21 @@ def _lexical_word(text: str, low: str, initial: bool) -> Word:
     return Word(stem, Kind.CONTENT, plural=stem != low)
 
 
-def _with_digits(low: str, before: str) -> tuple[Word, ...]:
+def _with_digits(low: str, labelled: bool) -> tuple[Word, ...]:
     if _YEAR.fullmatch(low):
         return (Word(low, Kind.DATE),)
     if _INTEGER.fullmatch(low):
-        return (_number_word(low.replace(",", "").removeprefix("+"), before),)
+        return (_number_word(low.replace(",", "").removeprefix("+"), labelled),)
     if _DECIMAL.fullmatch(low):
-        return (_number_word(low, before),)
+        return (_number_word(low, labelled),)
     measure = _MEASURE.fullmatch(low)
     if measure and measure[2] in _LISTED.units and (_INTEGER.fullmatch(measure[1]) or _DECIMAL.fullmatch(measure[1])):
-        return (_number_word(measure[1].replace(",", ""), before), Word(measure[2], Kind.CONTENT))
+        return (_number_word(measure[1].replace(",", ""), labelled), Word(measure[2], Kind.CONTENT))
     return (Word(low, Kind.FIXED),)
 
 
-def _number_word(key: str, before: str) -> Word:
-    return Word(key, Kind.FIXED if before in _LISTED.labelled else Kind.NUMBER)
+def _number_word(key: str, labelled: bool) -> Word:
+    return Word(key, Kind.FIXED if labelled else Kind.NUMBER)
 
 
 def stem_of(low: str) -> str:

@@ -14,9 +14,19 @@ from app.domain import english
 from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, is_surely_english
 from app.domain.memory.enumerations import keys_with_sorted_lists
 from app.domain.memory.phrasebook_words import same_words
-from app.domain.memory.phrases import GRAMMAR, PLAIN, Kind, Word, breaks_fixed_pair, read_words, stem_of
+from app.domain.memory.phrases import (
+    GRAMMAR,
+    PLAIN,
+    SPELT_OUT,
+    Kind,
+    Word,
+    breaks_fixed_pair,
+    iterate_words,
+    read_words,
+    stem_of,
+)
 from app.domain.memory.spellings import canonical_spelling, has_ambiguous_date, hyphens_clash
-from app.domain.text_rules import text_key
+from app.domain.text_rules import comparable_text
 
 _LISTED: Final = english.words("memory", "word_lists")
 _WORDS: Final = english.words("memory", "same_fact")
@@ -31,6 +41,7 @@ _MAX_ADDED: Final = 4
 _NOT_NARROWED: Final = frozenset(
     {Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DATE, Kind.DIRECTION, Kind.FIXED, Kind.SYMBOL}
 )
+_THINGS: Final = frozenset({Kind.CONTENT, Kind.NAME, Kind.CAPITAL})
 _SCOPED: Final = frozenset({Kind.NEGATION, Kind.GUARDED, Kind.QUANTIFIER, Kind.DIRECTION})
 Words = tuple[Word, ...]
 
@@ -40,7 +51,7 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
 
     "numeric" (only amounts differ) needs `numeric_update`, a setting of the category.
     """
-    if text_key(a) == text_key(b):
+    if comparable_text(a) == comparable_text(b):
         return "same_words"
     if max(len(a), len(b)) > _MAX_COMPARED:
         return None
@@ -48,9 +59,11 @@ def same_fact(a: str, b: str, *, numeric_update: bool) -> SameFact | None:
         return "same_words"
     a, b = canonical_spelling(a), canonical_spelling(b)
     left = read_words(a)
+    if _surely_differs(left, b):
+        return None  # most neighbours end here, of which little is read
     right = read_words(b)
     if _has_own_words(left, right) and not (numeric_update and only_amounts_differ(left, right)):
-        return None  # most neighbours end here, before the rules that take time
+        return None
     if has_ambiguous_date(a) or has_ambiguous_date(b) or hyphens_clash(a, b):
         return None
     if not _content_words(left) or not _content_words(right) or _numbers_clash(left, right):
@@ -103,6 +116,20 @@ def merge_text(incoming: str, existing: str, rule: str) -> str:
     if rule == "contains" and content_count(existing) > content_count(incoming):
         return existing
     return incoming
+
+
+def _surely_differs(left: Words, b: str) -> bool:
+    """Tell whether each text has a thing or a name that the other has not, as far as a look at `b` tells.
+
+    A key is the beginning of its word, but for words that are spelt out or have irregular forms.
+    """
+    if not b.isascii():
+        return False
+    low = b.lower()
+    if not any(word.kind in _THINGS and word.key not in low and word.key not in SPELT_OUT for word in left):
+        return False
+    keys = {word.key for word in left}
+    return any(word.kind in _THINGS and word.key not in keys for word in iterate_words(b))
 
 
 def _has_own_words(left: Words, right: Words) -> bool:

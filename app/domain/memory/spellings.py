@@ -110,18 +110,21 @@ def _month_number(name: str) -> int:
 
 
 def _american_words(match: re.Match[str]) -> str:
+    return _american_spelling(match[0], match.start() > 0)
+
+
+@lru_cache(maxsize=8192)
+def _american_spelling(word: str, inside: bool) -> str:
     """Return the word in American spelling, in lower case. A name keeps its spelling: Mr Grey is not Mr Gray."""
-    word = match[0]
     low = word.lower()
     if low in _FULL_FORMS.joined:
         return _FULL_FORMS.joined[low]
-    if word != low and (match.start() or low in _LISTED.spelt_as_names):
+    if word != low and (inside or low in _LISTED.spelt_as_names):
         return word
     spelt = "-".join(map(_american_word, low.split("-")))
     return word if spelt == low else spelt.capitalize() if word[0].isupper() else spelt
 
 
-@lru_cache(maxsize=4096)
 def _american_word(low: str) -> str:
     if low in _FULL_FORMS.american:
         return _FULL_FORMS.american[low]

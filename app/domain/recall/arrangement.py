@@ -3,20 +3,23 @@
 Ranking compares each memory with the question. Arrangement compares the best memories with each other, by their texts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.late_interaction import pairwise_closeness
-from app.domain.recall.near_duplicates import say_the_same
-from app.domain.recall.relevance import LeastRelevance
+from app.domain.recall.near_duplicates import find_near, say_the_same
+from app.domain.recall.relevance import NO_LEAST, LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
 from app.domain.recall.statements import MAX_CHARACTERS
-from app.domain.recall.supersession import Statement, is_superseded
+from app.domain.recall.supersession import Statement, find_later, is_superseded
 from app.domain.text_rules import sentence_ends, text_key
 
 EXEMPT_IMPORTANCE: Final = 5
@@ -60,45 +63,54 @@ class AnswerLimits:
 
     def is_relevant(self, category: str, relevance: float | None, *, is_turn: bool) -> bool:
         """Tell whether the relevance is high enough for the category and the type. An unknown one is."""
-        return self.least.get(category, LeastRelevance()).admits(relevance, is_turn=is_turn)
+        return self.least.get(category, NO_LEAST).admits(relevance, is_turn=is_turn)
 
 
 class _Statements:
-    """The statements of the compared memories, with the closeness of each pair."""
+    """The statements of the compared memories, with the closeness of each pair.
+
+    Few pairs are close enough for a rule to read their texts. They are found for all statements together.
+    """
 
     def __init__(self, scored: Sequence[ScoredCandidate], memories: Mapping[UUID, Memory]) -> None:
-        self._places = {s.candidate.id: at for at, s in enumerate(scored)}
+        self._ids = [s.candidate.id for s in scored]
+        self._places = {id_: at for at, id_ in enumerate(self._ids)}
         self._told = [_statement_of(memories[s.candidate.id], s.candidate) for s in scored]
-        self._users = [memories[s.candidate.id].user_id for s in scored]
-        self._facts = [memories[s.candidate.id].type is not MemoryType.turn for s in scored]
         self._close = pairwise_closeness([statement.tokens for statement in self._told])
+        users = np.array([memories[id_].user_id for id_ in self._ids], np.object_)
+        facts = np.array([memories[id_].type is not MemoryType.turn for id_ in self._ids], np.bool_)
+        same_user = users[:, None] == users
+        later = same_user & find_later(self._told, self._close)
+        near = same_user & facts[:, None] & facts & find_near([told.text for told in self._told], self._close)
+        self._later = _places_by_row(later)
+        self._near = _places_by_row(near)
 
-    def newest_replacing(self, older: UUID, others: Iterable[UUID]) -> UUID | None:
-        """Return the latest of the others that gives another value to the attribute that the older one is about."""
-        newer = [id_ for id_ in others if self._replaces(id_, older)]
-        return max(newer, key=lambda id_: self._told[self._places[id_]].stated_at, default=None)
+    def newest_replacing(self, older: UUID) -> UUID | None:
+        """Return the latest statement that gives another value to the attribute that the older one is about."""
+        at = self._places.get(older, -1)
+        newer = [
+            place
+            for place in self._later.get(at, ())
+            if is_superseded(self._told[at], self._told[place], float(self._close[at, place]))
+        ]
+        return self._ids[max(newer, key=lambda place: self._told[place].stated_at)] if newer else None
 
-    def _replaces(self, newer: UUID, older: UUID) -> bool:
-        pair = self._pair_of(older, newer)
-        return pair is not None and is_superseded(*pair, self._closeness_of(older, newer))
+    def duplicates_of(self, id_: UUID) -> list[UUID]:
+        """Return the facts that say the same as a fact. Turns never do: each has its place in a conversation."""
+        at = self._places.get(id_, -1)
+        return [
+            self._ids[place]
+            for place in self._near.get(at, ())
+            if say_the_same(self._told[place].text, self._told[at].text, float(self._close[place, at]))
+        ]
 
-    def are_duplicates(self, a: UUID, b: UUID) -> bool:
-        """Tell whether two facts say the same. Turns never do: each has its place in a conversation."""
-        pair = self._pair_of(a, b)
-        if pair is None or not all(self._facts[self._places[id_]] for id_ in (a, b)):
-            return False
-        return say_the_same(pair[0].text, pair[1].text, self._closeness_of(a, b))
 
-    def _pair_of(self, a: UUID, b: UUID) -> tuple[Statement, Statement] | None:
-        """Return both statements if they are compared and about the same user."""
-        one = self._places.get(a)
-        other = self._places.get(b)
-        if one is None or other is None or self._users[one] != self._users[other]:
-            return None
-        return self._told[one], self._told[other]
-
-    def _closeness_of(self, a: UUID, b: UUID) -> float:
-        return float(self._close[self._places[a], self._places[b]])
+def _places_by_row(pairs: NDArray[np.bool_]) -> dict[int, list[int]]:
+    """Return the places of the true columns of each row that has any."""
+    found: dict[int, list[int]] = {}
+    for row, column in np.argwhere(pairs).tolist():
+        found.setdefault(row, []).append(column)
+    return found
 
 
 def arrange_answer(
@@ -148,7 +160,7 @@ def _put_newest_first(
     newer_of: dict[UUID, UUID] = {}
     waiting = list(order)
     for older in waiting:  # this also collects the statements that are answered only because they replace another
-        newer = told.newest_replacing(older, found)
+        newer = told.newest_replacing(older)
         if newer is None:
             continue
         newer_of[older] = newer
@@ -168,9 +180,10 @@ def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[li
     kept: list[RankedItem] = []
     dropped: list[DroppedCandidate] = []
     for item in items:
-        for at, better in enumerate(kept):
+        same = told.duplicates_of(_id_of(item))
+        for at, better in enumerate(kept if same else ()):
             rivals = item.superseded_by == _id_of(better) or better.superseded_by == _id_of(item)
-            if not rivals and told.are_duplicates(_id_of(better), _id_of(item)):
+            if not rivals and _id_of(better) in same:
                 kept[at] = replace(better, also=(*better.also, _id_of(item)))
                 dropped.append(DroppedCandidate(item.scored, "duplicate"))
                 break
@@ -182,7 +195,7 @@ def _join_duplicates(items: Sequence[RankedItem], told: _Statements) -> tuple[li
 def _put_answers_first(items: Sequence[RankedItem]) -> list[RankedItem]:
     """Put each question directly behind the turn that answers it: the next turn, if it ranks only a little lower.
 
-    A question from another memory than a turn comes behind every statement.
+    A question without a place in a thread comes behind every statement.
     """
     ordered = sorted(items, key=lambda item: item.scored.candidate.asks and item.scored.candidate.seq is None)
     turns = [c for c in (item.scored.candidate for item in items) if c.seq is not None]

@@ -1,11 +1,12 @@
 """The input of ranking: one memory with its search scores."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Candidate(NamedTuple):
@@ -40,7 +41,7 @@ class Candidate(NamedTuple):
     lexical: float | None = None
     strength: float | None = None
     tokens: bytes | None = None
-    embedding: NDArray[np.float32] | None = None
+    embedding: "NDArray[np.float32] | None" = None
     rerank: float | None = None
     text_hash: bytes | None = None
     late: float | None = None

@@ -91,10 +91,12 @@ class Ending:
 def read_ending(text: str) -> Ending | None:
     """Return how an English statement may end others, None if it ends none. Takes linear time."""
     after = words_of.LEAD.sub("", text, count=1)
-    newer = parse_own(after)
     low = _flat(after)
     marked = _taken_back(low) is not None
-    if not marked and (words_of.STAYS.search(low) or newer.is_open or newer.adds):
+    if not marked and words_of.STAYS.search(low):
+        return None  # half of the texts end here, unparsed
+    newer = parse_own(after)
+    if not marked and (newer.is_open or newer.adds):
         return None
     marked = (
         marked

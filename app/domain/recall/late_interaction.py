@@ -139,6 +139,33 @@ def max_sim(query: bytes, documents: Sequence[bytes | None]) -> list[float | Non
     return [None if np.isnan(score) else score for score in matches.words.mean(axis=0).tolist()]
 
 
+def mean_words(texts: Sequence[bytes]) -> NDArray[np.float64]:
+    """Return a unit vector of each packed text: the mean of its words, less the mean of all the texts.
+
+    What all texts have in common is no likeness. No text is empty. The vector is 0 if the texts are all the same.
+    """
+    sizes = [len(text) // DIMENSION for text in texts]
+    starts = [0, *accumulate(sizes[:-1])]
+    words = np.frombuffer(b"".join(texts), np.int8).reshape(-1, DIMENSION).astype(np.float32)
+    means = np.add.reduceat(words, starts, axis=0).astype(np.float64) / np.array(sizes)[:, None]
+    means -= means.mean(axis=0)
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = means / np.maximum(lengths, 1e-9)
+    return unit
+
+
+def tail_match(query: bytes, document: bytes | None) -> float:
+    """Return the mean cosine of each word of the query to the word in the same place of the document's end.
+
+    Both are packed tokens. Return 0 if the document has fewer words, or the query none.
+    """
+    if not query or document is None or len(document) < len(query):
+        return 0.0
+    words = np.frombuffer(query, np.int8).astype(np.float32)
+    last = np.frombuffer(document[-len(query) :], np.int8).astype(np.float32)
+    return float(words @ last) / SCALE**2 / (len(query) // DIMENSION)
+
+
 def pairwise_closeness(texts: Sequence[bytes | None]) -> NDArray[np.float64]:
     """Return the closeness of each pair of packed texts, shape (texts, texts): the mean MaxSim of both directions.
 
@@ -152,7 +179,8 @@ def pairwise_closeness(texts: Sequence[bytes | None]) -> NDArray[np.float64]:
     sizes = [len(text) // DIMENSION for text in packed]
     starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    best = np.maximum.reduceat(words @ words.T, starts, axis=1) / SCALE**2
-    means = np.add.reduceat(best, starts, axis=0) / np.array(sizes)[:, None]
+    # the product is symmetric, and columns are compared faster than rows
+    best = np.maximum.reduceat(words @ words.T, starts, axis=0) / SCALE**2
+    means = np.add.reduceat(best, starts, axis=1) / np.array(sizes)
     close[np.ix_(places, places)] = (means + means.T) / 2
     return close

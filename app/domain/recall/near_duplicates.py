@@ -5,8 +5,12 @@ do only in English, and only if they have the same content words about the same 
 and negations, and nothing that one of them leaves out.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.domain.equal_texts import fold_text
 from app.domain.languages import is_surely_english
@@ -19,6 +23,15 @@ LEAST_CLOSENESS: Final = 0.60
 
 It only saves time (all-MiniLM-L6-v2).
 """
+
+
+def find_near(texts: Sequence[str], closeness: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which pairs of different texts `say_the_same` may be true of, shape (texts, texts)."""
+    folded: dict[str, int] = {}
+    equal = np.array([folded.setdefault(_fold_text(text), len(folded)) for text in texts], np.intp)
+    near: NDArray[np.bool_] = (closeness >= LEAST_CLOSENESS) | (equal[:, None] == equal)
+    np.fill_diagonal(near, False)
+    return near
 
 
 def say_the_same(a: str, b: str, closeness: float) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from app.domain.recall.reranker_calibration import RerankerCalibration
 from app.domain.settable import SETTABLE, WEIGHT, Settable
@@ -17,12 +17,24 @@ def profile_name(name: str) -> str:
     return OLD_NAMES.get(name, name)
 
 
+class Topic(NamedTuple):
+    """The subject of a question, as words in their order, and the language of the question.
+
+    `ordered`: the question is about the order in which its user told of it.
+    """
+
+    text: str
+    language: str
+    ordered: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class RankingQuery:
     """The query to rank for.
 
     `tokens` and `words` are those of its `ports.Embedding`, `zone` and `thread_id` the caller's time zone and thread.
-    `as_of`: the time that it counts from; None is now.
+    `as_of`: the time that it counts from; None is now. `topic`: the subject of a question about a subject as a whole.
+    `tokens` and `words` are then those of the subject.
     """
 
     text: str = ""
@@ -31,6 +43,7 @@ class RankingQuery:
     zone: tzinfo = UTC
     thread_id: str | None = None
     as_of: datetime | None = None
+    topic: Topic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,8 @@ class RankingProfile:
     - `late`, `context`, `top_words`: three readings of the match of the words, of all words of the query in the memory,
       of all in the memory and the turns beside it, and of the three that match best.
     - `fact_dense`, `fact_lexical`, `fact_late`: replace the weights of the match for memories that are no turns.
+    - `asks_alone`: the weight of a turn without a place in its thread that ends in a question, beside `asks`.
+    - `feedback`: the weight of the likeness to the best candidates, for questions about a subject as a whole.
     - `rerank`: the weight that replaces them after a reranker has read the best `rerank_candidates`.
     - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
     - `mmr_lambda`: 1 means no diversity.
@@ -68,11 +83,13 @@ class RankingProfile:
     neighbours: Annotated[float, WEIGHT] = 0.0
     actor: Annotated[float, WEIGHT] = 0.0
     asks: Annotated[float, WEIGHT] = 0.0
+    asks_alone: Annotated[float, WEIGHT] = 0.0
     answers: Annotated[float, WEIGHT] = 0.0
     assistant: Annotated[float, WEIGHT] = 0.0
     orders: Annotated[float, WEIGHT] = 0.0
     session: Annotated[float, WEIGHT] = 0.0
     date: Annotated[float, WEIGHT] = 0.0
+    feedback: Annotated[float, WEIGHT] = 0.0
     importance: Annotated[float, WEIGHT] = 0.0
     pinned: Annotated[float, WEIGHT] = 0.0
     recency: Annotated[float, WEIGHT] = 0.0

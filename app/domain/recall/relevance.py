@@ -68,15 +68,17 @@ class Regression:
 
     intercept: float = 0.0
     coefficients: Mapping[str, float] = field(default_factory=dict)
+    _weights: Values = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.coefficients) - set(SIGNALS)):
             raise ValueError(f"unknown signals: {', '.join(unknown)}; use: {', '.join(SIGNALS)}")
+        weights = np.array([self.coefficients.get(name, 0.0) for name in SIGNALS])
+        object.__setattr__(self, "_weights", weights)
 
     def probabilities(self, signals: NDArray[np.float64]) -> Values:
         """Return the probability of each row of signals."""
-        weights = np.array([self.coefficients.get(name, 0.0) for name in SIGNALS])
-        result: Values = 0.5 + 0.5 * np.tanh((signals @ weights + self.intercept) / 2)  # never overflows
+        result: Values = 0.5 + 0.5 * np.tanh((signals @ self._weights + self.intercept) / 2)  # never overflows
         return result
 
 
@@ -103,6 +105,9 @@ class LeastRelevance:
         return self.turns if is_turn else self.facts
 
 
+NO_LEAST: Final = LeastRelevance()
+
+
 @dataclass(frozen=True, slots=True)
 class RelevanceModel:
     """The calibration of one embedding model.
@@ -112,11 +117,11 @@ class RelevanceModel:
     - `dense`, `lexical`, `late`, `context`, `top_words`: the usual spread of each score.
     - `turns`, `facts`: the probability that a turn, and any other memory, helps if any does. Many turns are near a
       question and few answer it, and turns have cues of their own.
-    - `conversation`, `question`: the probability that any memory helps, of candidates with turns and without any. The
-      relevance is the product of both.
+    - `conversation`, `question`: the probability that any turn, and any other memory, helps. The relevance is the
+      product of both.
     - `noise`, `noise_words`: the best cosine and the best match of words of questions that are far from all facts. The
-      regressions are fitted on near ones, so what is no better than noise in both loses its probability, if there are
-      no turns. None: nothing does.
+      regressions are fitted on near ones, so what is no better than noise in both loses its probability, but no turn
+      does. None: nothing does.
     - `least`: the least relevance of an answered memory, unless a category, a tenant or a request names another.
     """
 
@@ -151,12 +156,17 @@ class RelevanceModel:
 
 
 def relevance_signals(
-    candidates: Sequence[Candidate], totals: Values, matches: WordMatches, context: Values, usual: Spread
+    candidates: Sequence[Candidate],
+    totals: Values,
+    matches: WordMatches,
+    context: Values,
+    top: Values,
+    usual: Spread,
 ) -> NDArray[np.float64]:
     """Return the signals of each candidate, shape (candidates, SIGNALS).
 
-    `context` are their `context_scores`, `usual` the spread of their similarity. The row of a candidate without words
-    is NaN.
+    `context` are their `context_scores`, `top` their `top_scores`, `usual` the spread of their similarity. The row of a
+    candidate without words is NaN.
     """
     count = len(candidates)
     order = np.argsort(-totals, kind="stable")
@@ -170,27 +180,30 @@ def relevance_signals(
     below = (usual.mean - mean_similarity) / usual.deviation - FOREIGN
     ranks = np.empty(count)
     ranks[order] = np.log1p(np.arange(count))
-    signals = [
+    columns: tuple[Values | float, ...] = (
         ranks,
         totals,
-        np.full(count, best_total),
-        np.full(count, best_words),
-        np.full(count, best_similarity),
+        best_total,
+        best_words,
+        best_similarity,
         context,
         _distinct_scores(matches.words),
         np.array([c.asks for c in candidates], np.float64),
-        np.full(count, best_total - totals[best[1:]].mean() if len(best) > 1 else 0.0),
-        np.full(count, best_words - _mean_known(scores)),
-        np.full(count, best_similarity - mean_similarity),
-        np.full(count, _best_known(top_scores(matches.words)[best])),
-        np.full(count, _best_known(context[best])),
-        np.full(count, math.log1p(count)),
+        best_total - totals[best[1:]].mean() if len(best) > 1 else 0.0,
+        best_words - _mean_known(scores),
+        best_similarity - mean_similarity,
+        _best_known(top[best]),
+        _best_known(context[best]),
+        math.log1p(count),
         np.where(np.isnan(similarities), mean_similarity, similarities),
-        np.full(count, 1.0 / count),
-        np.full(count, _best_known(matches.covered[best]) - _mean_known(matches.covered)),
-        np.full(count, 0.0 if np.isnan(similarities).all() else max(0.0, below)),
-    ]
-    return np.column_stack(signals)
+        1.0 / count,
+        _best_known(matches.covered[best]) - _mean_known(matches.covered),
+        0.0 if np.isnan(similarities).all() else max(0.0, below),
+    )
+    signals = np.empty((count, len(columns)))
+    for place, column in enumerate(columns):
+        signals[:, place] = column
+    return signals
 
 
 def _best_known(values: Values) -> float:
@@ -198,31 +211,33 @@ def _best_known(values: Values) -> float:
 
 
 def _mean_known(values: Values) -> float:
+    total = float(np.add.reduce(values))
+    if not math.isnan(total):
+        return total / len(values) if len(values) else 0.0
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else 0.0
 
 
 def estimate_relevance(
-    model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]
+    model: RelevanceModel, signals: NDArray[np.float64], *, of_turns: bool
 ) -> tuple[list[float | None], float]:
     """Return the relevance of each row of signals, and the probability that any of the candidates helps to answer.
 
-    The relevance of a row with NaN is None: its memory is not embedded yet. `turns` are the indexes of the rows of
-    turns. There is at least one row.
+    The rows are of turns alone, or of other memories alone. The relevance of a row with NaN is None: its memory is not
+    embedded yet. There is at least one row.
     """
-    answerable = _estimate_answerable(model, signals, turns)
-    found = model.facts.probabilities(signals)
-    of_turns = np.array(turns, np.intp)  # an index of () would be all rows
-    found[of_turns] = model.turns.probabilities(signals)[of_turns]
+    answerable = _estimate_answerable(model, signals, of_turns)
+    found = (model.turns if of_turns else model.facts).probabilities(signals)
     found[np.isnan(signals).any(axis=1)] = np.nan
     relevances = (answerable * found).tolist()
     return [None if math.isnan(relevance) else relevance for relevance in relevances], answerable
 
 
-def _estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], turns: Sequence[int]) -> float:
-    asked = model.conversation if len(turns) else model.question
-    probability = float(asked.probabilities(np.nan_to_num(signals[:1]))[0])
-    if model.noise is None or model.noise_words is None or len(turns):
+def _estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], of_turns: bool) -> float:
+    asked = model.conversation if of_turns else model.question
+    first = signals[:1]
+    probability = float(asked.probabilities(np.where(np.isnan(first), 0.0, first))[0])
+    if model.noise is None or model.noise_words is None or of_turns:
         return probability
     best = dict(zip(SIGNALS, signals[0].tolist(), strict=True))
     above = max(
@@ -234,6 +249,9 @@ def _estimate_answerable(model: RelevanceModel, signals: NDArray[np.float64], tu
 
 def context_scores(words: NDArray[np.float64], dialogue: Dialogue) -> Values:
     """Return the match of each candidate together with the turns beside it: a word may be in any of them."""
+    if not dialogue.turns:
+        alone: Values = np.add.reduce(words, axis=0) / len(words)
+        return alone
     best = words.copy()
     for at, other in dialogue.neighbour_pairs:
         np.fmax(best[:, at], words[:, other], out=best[:, at])

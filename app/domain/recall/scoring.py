@@ -24,8 +24,10 @@ from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.dialogue import Dialogue, Values, standardise_scores
 from app.domain.recall.late_interaction import WordMatches, drop_words, match_words, max_sim
+from app.domain.recall.overviews import adapt_profile, score_feedback
 from app.domain.recall.profiles import RankingProfile, RankingQuery
 from app.domain.recall.relevance import (
+    SIGNALS,
     RelevanceModel,
     Spread,
     context_scores,
@@ -76,6 +78,7 @@ def score_candidates(
     """
     candidates = sorted(candidates, key=_ID)  # so that no sum depends on the order of arrival
     query = query or RankingQuery()
+    profile = adapt_profile(profile, query.topic)
     if profile.fusion == "sigmoid" and profile.reads_words:
         candidates = _compare_words(candidates, query)
     work = _Ranking(candidates, profile, query, now, model)
@@ -156,6 +159,10 @@ class _Ranking:
     def _context(self) -> Values:
         return np.zeros(0) if self._matches is None else context_scores(self._matches.words, self._dialogue)
 
+    @cached_property
+    def _top_words(self) -> Values:
+        return np.zeros(0) if self._matches is None else top_scores(self._matches.words)
+
     def fused_columns(self) -> dict[str, Values]:
         """Return the parts that depend on the text of the query."""
         if self._profile.fusion == "zscore":
@@ -170,10 +177,40 @@ class _Ranking:
             known = [candidate_relevance(c, self._profile) for c in self._candidates]
             return known, max(known, default=None), None
         if model is not None and self._profile.name in model.profiles and self._matches is not None:
-            signals = relevance_signals(self._candidates, totals, self._matches, self._context, model.dense)
-            relevances, answerable = estimate_relevance(model, signals, self._dialogue.turns)
-            return relevances, answerable, signals
+            return self._estimate_groups(model, self._matches, totals)
         return [None] * len(self._candidates), None, None
+
+    def _estimate_groups(
+        self, model: RelevanceModel, matches: WordMatches, totals: Values
+    ) -> tuple[Sequence[float | None], float, NDArray[np.float64]]:
+        """Estimate the turns among turns, and all other memories among each other, as the regressions were fitted.
+
+        Else a turn that is near the question, such as the same question asked before, would tell that a fact is far.
+        """
+        count = len(self._candidates)
+        relevances: list[float | None] = [None] * count
+        signals = np.full((count, len(SIGNALS)), np.nan)
+        answerable = 0.0
+        is_turn = np.zeros(count, np.bool_)
+        is_turn[self._dialogue.turns] = True
+        for of_turns in (True, False):
+            places = np.flatnonzero(is_turn == of_turns)
+            own = WordMatches(matches.words[:, places], matches.covered[places])
+            if np.isnan(own.words).all():  # there are none, or none is embedded yet
+                continue
+            signals[places] = relevance_signals(
+                [self._candidates[at] for at in places.tolist()],
+                totals[places],
+                own,
+                self._context[places],
+                self._top_words[places],
+                model.dense,
+            )
+            found, likely = estimate_relevance(model, signals[places], of_turns=of_turns)
+            answerable = max(answerable, likely)
+            for at, relevance in zip(places, found, strict=True):
+                relevances[at] = relevance
+        return relevances, answerable, signals
 
     def _match_columns(self) -> dict[str, Values]:
         """Return the match of each candidate: by vector, by full-text search, and by late interaction or a reranker."""
@@ -203,25 +240,27 @@ class _Ranking:
     def _word_columns(self, words: NDArray[np.float64]) -> dict[str, Values]:
         """Return the readings of the match of the words. A candidate without words yet has the mean of the others."""
         profile = self._profile
-        late = self._standardise("late", _fill_gaps(words.mean(axis=0)))
+        late = self._standardise("late", _fill_gaps(np.add.reduce(words, axis=0) / len(words)))
         columns = {"late": self._weigh(profile.late, profile.fact_late) * late}
         of_facts = None if profile.fact_late is None else 0.0
         if profile.context:
             context = self._standardise("context", _fill_gaps(self._context))
             columns["context"] = self._weigh(profile.context, of_facts) * context
         if profile.top_words:
-            best = self._standardise("top_words", _fill_gaps(top_scores(words)))
+            best = self._standardise("top_words", _fill_gaps(self._top_words))
             columns["top_words"] = self._weigh(profile.top_words, of_facts) * best
         return columns
 
-    def _weigh(self, weight: float, of_facts: float | None) -> Values:
-        """Return the weight of each candidate: `of_facts`, if there is one, for those that are no turns."""
-        weights = np.full(len(self._candidates), weight if of_facts is None else of_facts)
+    def _weigh(self, weight: float, of_facts: float | None) -> Values | float:
+        """Return the weight of each candidate, or of all: `of_facts`, if there is one, for those that are no turns."""
+        if of_facts is None or not self._dialogue.turns:
+            return weight if of_facts is None else of_facts
+        weights = np.full(len(self._candidates), of_facts)
         weights[self._dialogue.turns] = weight
         return weights
 
     def _standardise(
-        self, name: Literal["dense", "lexical", "late", "context", "top_words"], values: Sequence[float]
+        self, name: Literal["dense", "lexical", "late", "context", "top_words"], values: Sequence[float] | Values
     ) -> Values:
         if self._model is None:
             return standardise_scores(values)
@@ -238,6 +277,7 @@ class _Ranking:
             ("neighbours", profile.neighbours, dialogue.neighbour_cue),
             ("actor", profile.actor, lambda _: dialogue.actor_cue()),
             ("asks", profile.asks, lambda _: dialogue.question_cue()),
+            ("asks_alone", profile.asks_alone, lambda _: dialogue.lone_question_cue()),
             ("assistant", profile.assistant, lambda _: dialogue.assistant_cue()),
             ("orders", profile.orders, lambda _: dialogue.order_cue()),
             ("answers", profile.answers, dialogue.answer_cue),
@@ -253,13 +293,15 @@ class _Ranking:
             if weight and evidence and (values := weight * cue(relevance)).any():
                 parts[name] = values
                 relevance = relevance + values
+        if query.topic and profile.feedback and self._matches is not None and dialogue.turns:
+            parts["feedback"] = profile.feedback * score_feedback([c.tokens for c in self._candidates], relevance)
         return parts
 
 
-def _fill_gaps(scores: Values) -> list[float]:
+def _fill_gaps(scores: Values) -> Values:
     """Return the scores with the mean of the others in place of each NaN."""
-    filled: list[float] = np.where(np.isnan(scores), np.nanmean(scores), scores).tolist()
-    return filled
+    absent = np.isnan(scores)
+    return np.where(absent, np.nanmean(scores), scores) if absent.any() else scores
 
 
 def _sum_columns(columns: Mapping[str, Values], count: int) -> Values:

@@ -1,5 +1,6 @@
 """The parser of the rule for replaced statements: subject, what is said of it, and words that tell of a change."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +40,10 @@ _MAX_SUBJECT: Final = 8
 _MAX_OPENING: Final = 10
 _FIRST: Final = 2
 _ENDINGS: Final = ("ment", "ing", "ed", "ly", "y", "e")
+_WORD: Final = re.compile(r"\w+")
+_CUE_FORMS: Final = frozenset(f"{cue}{end}" for cue in _CHANGE.cues | {"new", "since"} for end in ("", "s", "es"))
+_CUE_PAIRS: Final = (*(frozenset(pair) - {"day"} for pair in change.CUE_PAIRS), frozenset({"from", "on"}))
+"""The words of which a text that tells of a change has some, in all forms that become a cue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,16 @@ def _parse_start(text: str) -> Parsed:
     )
 
 
+@lru_cache(maxsize=8192)
+def may_tell_change(text: str) -> bool:
+    """Tell whether `parse_statement` may find that a text tells of a change. It only looks which words there are."""
+    if not text.isascii():
+        return True
+    found = set(_WORD.findall(text[:MAX_CHARACTERS].lower()))
+    return not found.isdisjoint(_CUE_FORMS) or any(found.issuperset(pair) for pair in _CUE_PAIRS)
+
+
+@lru_cache(maxsize=8192)
 def first_keys(text: str) -> tuple[str, ...] | None:
     """Return the keys of the first two words that `parse_statement` finds, None if they need the whole statement.
 

@@ -13,17 +13,22 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.domain import english
 from app.domain.memory.phrases import Kind, Word
 from app.domain.recall import change_words as change
 from app.domain.recall.late_interaction import pairwise_closeness
-from app.domain.recall.single_values import differs_in_value, is_past
+from app.domain.recall.single_values import differs_in_value, is_past, may_differ_in_value
 from app.domain.recall.statements import (
     CHANGES,
     NUMERIC,
     SILENT,
     Parsed,
+    first_keys,
     is_numeric,
+    may_tell_change,
     parse_statement,
     root_of,
     roots_of,
@@ -50,6 +55,14 @@ class Statement:
     tokens: bytes | None = None
 
 
+def find_later(told: Sequence[Statement], closeness: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which statements (columns) `is_superseded` may be true of as newer than which (rows)."""
+    stated = np.array([statement.stated_at.timestamp() for statement in told], np.float64)
+    known = np.array([bool(statement.tokens) for statement in told], np.bool_)
+    close = (closeness >= LEAST_CLOSENESS) | ~(known[:, None] & known)
+    return close & (stated > stated[:, None])
+
+
 def is_superseded(
     older: Statement, newer: Statement, closeness: float | None = None, least: float = LEAST_CLOSENESS
 ) -> bool:
@@ -63,6 +76,8 @@ def is_superseded(
     both = bool(older.tokens and newer.tokens)
     if both and closeness is not None and closeness < least:
         return False  # before the parsing, which takes longer
+    if not may_tell_change(newer.text) and not may_differ_in_value(first_keys(older.text), first_keys(newer.text)):
+        return False
     first = parse_statement(older.text)
     second = parse_statement(newer.text)
     if older.speaker != newer.speaker and (first.is_own or second.is_own):
@@ -78,10 +93,8 @@ def replaces_value(older: Parsed, newer: Parsed) -> bool:
         return False
     if (older.negates and newer.negates) or older.all_words == newer.all_words:
         return False
-    if gives_other_value(older, newer):
-        return True
     if _has_same_subject(older, newer):
-        return newer.changes and _tells_change(older, newer)
+        return _has_other_value(older, newer) or (newer.changes and _tells_change(older, newer))
     return newer.changes and (
         _changes_hands(older, newer) or (not older.names and _names_old_value(older, newer, _NAMES))
     )
@@ -89,7 +102,11 @@ def replaces_value(older: Parsed, newer: Parsed) -> bool:
 
 def gives_other_value(older: Parsed, newer: Parsed) -> bool:
     """Tell whether both statements are worded alike and give one attribute of one subject different values."""
-    return _has_same_subject(older, newer) and differs_in_value(older, newer) and _differ_in_numbers_alone(older, newer)
+    return _has_same_subject(older, newer) and _has_other_value(older, newer)
+
+
+def _has_other_value(older: Parsed, newer: Parsed) -> bool:
+    return differs_in_value(older, newer) and _differ_in_numbers_alone(older, newer)
 
 
 def _differ_in_numbers_alone(older: Parsed, newer: Parsed) -> bool:

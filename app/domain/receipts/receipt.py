@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-Via: TypeAlias = Literal["query", "chat"]
+Via: TypeAlias = Literal["query", "mcp", "chat"]
 Part: TypeAlias = Literal["header", "fact", "item", "related"]
 """The part of an answer that tells a memory or a fact."""
 

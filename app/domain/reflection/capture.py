@@ -12,17 +12,18 @@ from typing import Annotated, Final
 
 from app.domain import english
 from app.domain.consent.profile_fields import ProfileField, sensitive_fields
+from app.domain.languages import ENGLISH, detect_language
+from app.domain.memory.instructions import read_instruction
 from app.domain.memory.memory import MemoryType
 from app.domain.memory.same_fact import content_stems, negation_words
 from app.domain.reflection.clauses import Clause, Sentence, split_statements
 from app.domain.reflection.grounding import find_foreign
 from app.domain.reflection.notes import Note, NoteForm, read_notes
 from app.domain.reflection.phrasebook_capture import read_disclosures, read_foreign_note
-from app.domain.reflection.plain_forms import is_plain
+from app.domain.reflection.plain_forms import USER, is_plain, rewrite_clause
 from app.domain.reflection.self_disclosure import FORMS, Form, classify_clause
-from app.domain.reflection.third_person import USER, rewrite_clause
 from app.domain.reflection.writing_rules import broken_rule
-from app.domain.settable import Range, check_ranges
+from app.domain.settable import Range, RangedPolicy, check_ranges
 from app.domain.text_rules import TextLimits, one_line
 
 _EN: Final = english.patterns("reflection", "capture")
@@ -71,7 +72,7 @@ class CaptureRule:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturePolicy:
+class CapturePolicy(RangedPolicy):
     """The table of rules, of which the first match counts, and the limits. Longer turns and turns with several
     paragraphs are skipped.
 
@@ -82,9 +83,6 @@ class CapturePolicy:
     max_characters: Annotated[int, Range(1)] = 1000
     per_turn: Annotated[int, Range(0, MAX_PER_TURN)] = 3
     per_user_day: Annotated[int, Range(0)] = 100
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -143,7 +141,10 @@ def capture_facts(message: str, policy: CapturePolicy, limits: TextLimits, profi
         elif rule is not None:
             facts.append(CapturedFact(statement.text, statement.quote, rule.category, rule.importance))
     if not facts and not fields and len(message) <= policy.max_characters:
-        return _capture_in_own_words(message, policy, limits)
+        told = _capture_in_own_words(message, policy, limits)
+        if told.facts or told.fields or (fact := _capture_instruction(message, policy, limits)) is None:
+            return told
+        return Capture([fact])
     return Capture(facts[: policy.per_turn], fields)
 
 
@@ -162,6 +163,19 @@ def _capture_in_own_words(message: str, policy: CapturePolicy, limits: TextLimit
         if category in policy.categories and len(quote) < limits.semantic
     ]
     return Capture(facts[: policy.per_turn], fields)
+
+
+def _capture_instruction(message: str, policy: CapturePolicy, limits: TextLimits) -> CapturedFact | None:
+    """Return the standing instruction of a message, in the user's own words: in English as a rule of theirs."""
+    if (found := read_instruction(message)) is None:
+        return None
+    quote = found.text.rstrip(" .!。！")
+    statement = _quote_note(Note("order", quote), limits)
+    rule = _find_rule(statement, policy) if statement is not None else None
+    if statement is None or rule is None:
+        return None
+    text = statement.text if detect_language(message) == ENGLISH else _as_sentence(quote)
+    return CapturedFact(text, quote, rule.category, rule.importance)
 
 
 def _as_sentence(quote: str) -> str:

@@ -7,10 +7,12 @@ English; those of other languages are in the phrasebooks. In doubt there is no c
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, Literal
 
 from app.domain import english
 from app.domain.languages import ENGLISH, detect_language
+from app.domain.memory.instructions import read_instruction
 from app.domain.memory.phrases import Kind, every_word
 from app.domain.phrasebooks.phrasebook import split_sentences
 from app.domain.recall.closing import closes_span, may_move, moves_away, only_denies, parse_own, tells_all
@@ -22,6 +24,7 @@ from app.domain.reflection.notes import FICTION
 from app.domain.text_rules import one_line, sentence_ends
 
 _EN: Final = english.patterns("reflection", "commands")
+_WORDS: Final = english.words("reflection", "commands")
 
 MAX_CHARACTERS: Final = 600
 """A longer message has no command."""
@@ -56,6 +59,7 @@ class TurnCommands:
     - `statements`: sentences that state something, which may end the span of an earlier statement.
     - `forgotten`: statements to forget. `topics`: things of the user of which everything is to be forgotten.
     - `wrong_topics`: things of which the user's earlier statement was wrong.
+    - `ended_rules`: what a standing instruction ordered that no longer holds.
     - `takes_back`: the user's turn before this one was wrong. `if_unanswered`: only if nobody answered it in between,
       because "that's wrong" may be about the answer.
     """
@@ -64,6 +68,7 @@ class TurnCommands:
     forgotten: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     wrong_topics: tuple[str, ...] = ()
+    ended_rules: tuple[str, ...] = ()
     takes_back: bool = False
     if_unanswered: bool = False
 
@@ -96,6 +101,8 @@ class TurnCommands:
             return None
         if self.takes_back and stored.from_previous and (not stored.is_turn or _may_be_taken_back(told.text)):
             return "retract"
+        if any(_is_ordered_by(stored, one) for one in self.ended_rules):
+            return "supersede"
         text = _single_statement(told.text) if stored.is_turn else told.text
         if text is None:
             return None  # a turn of several sentences is about many things
@@ -118,6 +125,7 @@ def read_commands(message: str) -> TurnCommands:
     forgotten: list[str] = []
     topics: list[str] = []
     wrong: list[str] = []
+    ended: list[str] = []
     taken: re.Match[str] | None = None
     for number, sentence in enumerate(_sentences_of(message)):
         if '"' in sentence:
@@ -128,6 +136,8 @@ def read_commands(message: str) -> TurnCommands:
             forgotten.append(what)
         elif (topic := _read_wrong_topic(sentence)) is not None:
             wrong.append(topic)
+        elif (rule := _read_ended_rule(sentence)) is not None:
+            ended.append(rule)
         elif number == 0 and (taken := _take_back(sentence, message)):
             continue
         elif (told := _read_statement(sentence)) is not None and (only_denies(told) or may_move(told)):
@@ -137,6 +147,7 @@ def read_commands(message: str) -> TurnCommands:
         forgotten=tuple(forgotten),
         topics=tuple(topics),
         wrong_topics=tuple(wrong),
+        ended_rules=tuple(ended),
         takes_back=taken is not None,
         if_unanswered=taken is not None and bool(taken["now"] or taken["still"]),
     )
@@ -202,6 +213,32 @@ def _read_topic(sentence: str) -> str | None:
 def _read_wrong_topic(sentence: str) -> str | None:
     found = _EN.wrong_topic.match(sentence)
     return found["topic"] if found else None
+
+
+def _read_ended_rule(sentence: str) -> str | None:
+    """Return what a user says that the assistant need not do any more. It must say so: "any more", "stop"."""
+    found = _EN.ended_rule.match(sentence)
+    return found["rule"] if found and (found["more"] or found["stop"]) else None
+
+
+def _is_ordered_by(stored: StoredStatement, words: str) -> bool:
+    """Tell whether a stored statement is a standing instruction that names all words of what it orders.
+
+    In "reply in German" the language counts, not the verb.
+    """
+    text = stored.statement.text
+    if read_instruction(text) is None or (stored.is_turn and not _may_be_taken_back(text)):
+        return False
+    named = roots_of(w for w in every_word(words) if w.kind not in _SMALL)
+    named = roots_of(w for w in every_word(_EN.replies.sub(" ", words)) if w.kind not in _SMALL) or named
+    return bool(named - _common_roots()) and named <= roots_of(every_word(text))
+
+
+@cache
+def _common_roots() -> frozenset[str]:
+    """Return the roots of verbs that many instructions have: "You don't have to use it any more" names none."""
+    forms = (f"{verb} {verb.removesuffix('e')}ing" for verb in _WORDS.common)
+    return frozenset(roots_of(every_word(" ".join(forms))))
 
 
 def _take_back(sentence: str, message: str) -> re.Match[str] | None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from app.domain.reflection.transcript import MAX_ROUNDS, Cooldown
-from app.domain.settable import COUNT, HOURS, MINUTES, SETTABLE, Range, check_ranges
+from app.domain.settable import COUNT, HOURS, MINUTES, SETTABLE, Range, RangedPolicy
 
 MAX_TAGS: Final = 5
 MAX_TAG: Final = 40
@@ -14,7 +14,7 @@ _WHEN: Final = re.compile(r"On \d{1,2} \w+ \d{4} \(W\d{1,2}, \d{4}\): ")
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodePolicy:
+class EpisodePolicy(RangedPolicy):
     """The settings of episodes.
 
     A job reads at most `window` turns in each of its `rounds`. A new episode joins one of the last `join_hours` if
@@ -29,9 +29,6 @@ class EpisodePolicy:
     join_hours: Annotated[int, HOURS, Range(0)] = 48
     join_at: Annotated[float, SETTABLE, Range(0.5, 1)] = 0.90
     category: Annotated[str, SETTABLE] = "event"
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def cooldown(self) -> Cooldown:

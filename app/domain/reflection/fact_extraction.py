@@ -8,9 +8,9 @@ from app.domain.languages import ENGLISH, UNDETERMINED, detect_language, spoken_
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
-from app.domain.reflection.quotes import find_quote, is_short_quote
+from app.domain.reflection.grounding import find_quote, is_short_quote
 from app.domain.reflection.self_disclosure import discloses_fact
-from app.domain.settable import COUNT, SETTABLE, Range, Settable, check_ranges
+from app.domain.settable import COUNT, SETTABLE, Range, RangedPolicy, Settable
 from app.domain.text_rules import TextLimits
 
 MAX_CANDIDATES: Final = 5
@@ -23,7 +23,7 @@ COMPLAINTS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FactExtractionPolicy:
+class FactExtractionPolicy(RangedPolicy):
     """The settings of fact extraction: lengths in characters, limits, and the categories of extracted facts.
 
     A turn is read if it has `min_characters`, or `confident_characters` and plainly discloses a fact or is not
@@ -49,9 +49,6 @@ class FactExtractionPolicy:
         "history",
         "recent_activity",
     )
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def is_worth_asking(self, message: str) -> bool:
         """Tell whether a message probably has facts: it is long, it discloses one, or no rule can tell.

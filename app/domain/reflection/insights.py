@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from app.domain.memory.memory import Memory
 from app.domain.reflection.echoes import EchoMarks
 from app.domain.reflection.transcript import ReadPosition, render_messages
-from app.domain.settable import HOURS, SETTABLE, Range, check_ranges
+from app.domain.settable import HOURS, SETTABLE, Range, RangedPolicy
 
 MAX_INSIGHTS: Final = 3
 TALK_TURNS: Final = 12
@@ -17,7 +17,7 @@ MAX_EXISTING_INSIGHTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class InsightPolicy:
+class InsightPolicy(RangedPolicy):
     """The settings of insights.
 
     A new insight is dropped if its cosine to a fact or an existing insight is at least `same_at`.
@@ -30,9 +30,6 @@ class InsightPolicy:
     same_at: Annotated[float, SETTABLE, Range(0.5, 1)] = 0.90
     category: Annotated[str, SETTABLE] = "relationship_dynamic"
     importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def due_before(self, now: datetime) -> datetime:
         """Return the cutoff: insights are due for a user whose last ones are older."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from app.domain.days import start_of_next_day
-from app.domain.settable import Range, check_ranges
+from app.domain.settable import Range, RangedPolicy
 
 T = TypeVar("T")
 NONSENSE: Final = "malformed"
@@ -36,7 +36,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class LlmPolicy:
+class LlmPolicy(RangedPolicy):
     """The limits of chat model calls.
 
     `daily_tokens` is the limit of one tenant for input and output, from midnight to midnight UTC; 0 means no calls.
@@ -49,9 +49,6 @@ class LlmPolicy:
     user_share: Annotated[float, Range(0, 1, excludes_low=True)] = 0.25
     wait_days: Annotated[int, Range(0)] = 3
     unreadable_share: Annotated[float, Range(0, 1, excludes_low=True)] = 0.1
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def counted_users(self) -> int:

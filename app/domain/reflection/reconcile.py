@@ -15,7 +15,7 @@ from app.domain.memory.veto import VetoReason, find_veto
 from app.domain.reflection import grounding
 from app.domain.reflection import writing_rules as writing
 from app.domain.reflection.evidence import Evidence, Refusal, find_refusal, is_english
-from app.domain.settable import SETTABLE, Range, check_ranges
+from app.domain.settable import SETTABLE, Range, RangedPolicy
 from app.domain.text_rules import TextLimits, normalise_text, text_key
 
 _EN: Final = english.patterns("reflection", "reconcile")
@@ -31,7 +31,7 @@ MAX_NEW_WORDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ReconcilePolicy:
+class ReconcilePolicy(RangedPolicy):
     """The settings of reconciliation.
 
     A fact is compared with at most `neighbours` memories whose cosine is at least `min_similarity`. The model is called
@@ -41,9 +41,6 @@ class ReconcilePolicy:
     neighbours: Annotated[int, SETTABLE, Range(0, MAX_NEIGHBOURS)] = 5
     min_similarity: Annotated[float, SETTABLE, Range(0, 1)] = 0.4
     tries: Annotated[int, SETTABLE, Range(1, 5)] = 3
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from app.domain.reflection.transcript import MAX_ROUNDS, Cooldown
-from app.domain.settable import COUNT, MINUTES, SETTABLE, Range, check_ranges
+from app.domain.settable import COUNT, MINUTES, SETTABLE, Range, RangedPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryPolicy:
+class SummaryPolicy(RangedPolicy):
     """The settings of summaries.
 
     A job reads at most `window` turns in each of its `rounds`. `characters` is the limit of the summary. Without
@@ -22,9 +22,6 @@ class SummaryPolicy:
     window: Annotated[int, SETTABLE, Range(1, 100)] = 40
     characters: Annotated[int, SETTABLE, Range(100, 8_000)] = 1200
     importance: Annotated[int, SETTABLE, Range(1, 5)] = 2
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     @property
     def cooldown(self) -> Cooldown:

@@ -6,39 +6,22 @@ from app.domain.errors import InvalidInput, MnemaError
 class UnsupportedDocument(InvalidInput):
     """No parser reads files with this extension."""
 
-    code = "unsupported_document"
 
-
-class SourceExists(MnemaError):
+class SourceExists(MnemaError, status=409):
     """The folder is a source of this user and category already."""
 
-    code = "source_exists"
-    status = 409
 
-
-class SourceRemoved(MnemaError):
+class SourceRemoved(MnemaError, status=409):
     """The source was removed; a job deletes what is left of it."""
 
-    code = "source_removed"
-    status = 409
 
-
-class WrongSourceKind(MnemaError):
+class WrongSourceKind(MnemaError, status=409):
     """Files can be uploaded to a source of kind `upload` alone; those of a folder are read from it."""
 
-    code = "wrong_source_kind"
-    status = 409
 
-
-class DocumentQuotaExceeded(MnemaError):
+class DocumentQuotaExceeded(MnemaError, status=409, code="document_quota"):
     """The tenant's quota of documents is used up; delete files or sources first."""
 
-    code = "document_quota"
-    status = 409
 
-
-class FolderEmpty(MnemaError):
+class FolderEmpty(MnemaError, status=409):
     """The folder is empty, as a place where nothing is mounted is; its chunks stay. Mount it, or remove the source."""
-
-    code = "folder_empty"
-    status = 409

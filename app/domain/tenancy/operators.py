@@ -13,17 +13,12 @@ MOST_ADDRESSES: Final = 10_000
 _IPV6_NETWORK: Final = 64
 
 
-class OperatorDisabled(MnemaError):
+class OperatorDisabled(MnemaError, status=404):
     """This server has no operator key; set MNEMA_OPERATOR_KEY_FILE."""
-
-    code = "operator_disabled"
-    status = 404
 
 
 class TooManyAttempts(LimitReached):
     """Too many wrong operator keys came from this address; wait for the seconds in Retry-After."""
-
-    code = "too_many_attempts"
 
 
 class WrongAttempts:

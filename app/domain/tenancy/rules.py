@@ -21,14 +21,9 @@ MAX_MOVED = 10_000
 class InvalidConfig(InvalidInput):
     """The document of the tenant's rules is not valid."""
 
-    code = "invalid_config"
 
-
-class CategoryInUse(MnemaError):
+class CategoryInUse(MnemaError, status=409):
     """The new rules lack a category that holds memories; keep it, or name the category that they move to."""
-
-    code = "category_in_use"
-    status = 409
 
 
 @dataclass(frozen=True, slots=True)

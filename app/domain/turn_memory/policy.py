@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from app.domain.settable import SETTABLE, Range, check_ranges
+from app.domain.settable import SETTABLE, Range, RangedPolicy
 from app.domain.trusted_time import TrustedTime
 
 
 @dataclass(frozen=True, slots=True)
-class TurnMemoryPolicy:
+class TurnMemoryPolicy(RangedPolicy):
     """The settings of turn memory (`docs/turn-memory.md`).
 
     - `category`: a key bound to agents needs an agent that may see this category.
@@ -28,9 +28,6 @@ class TurnMemoryPolicy:
     days: Annotated[int, SETTABLE, Range(1, 3_650)] = 365
     keep_days: Annotated[int, SETTABLE, Range(0, 36_500)] = 0
     reconcile_every: Annotated[int, SETTABLE, Range(1, 100)] = 5
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
 
     def keep_after(self, now: TrustedTime) -> datetime | None:
         """Return the time from which artifacts are kept; None if all are."""

@@ -1,6 +1,5 @@
 """Reading the JSON of a filter: a bounded tree, and errors that name the place."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Final, get_args
 from mnema_wire.checks import NotStorable, check_storable, parse_moment
 from mnema_wire.limits import MAX_WHERE_DEPTH, MAX_WHERE_NODES, MAX_WHERE_SEARCHES, MAX_WHERE_TEXT, MAX_WHERE_VALUES
 from mnema_wire.near_names import MAX_NAME_CHARS, nearest_hint
+from mnema_wire.unique_keys import RepeatedKey, load_json
 
 from app.domain.errors import InvalidInput
 from app.domain.where.tree import ACTIVE_FIELDS, Group, Kind, Leaf, Node, Not, Operator, Value, join_parts
@@ -53,7 +53,9 @@ def read_where(text: str | None, fields: Mapping[str, Kind] = ACTIVE_FIELDS) -> 
     if text is None:
         return None
     try:
-        given = json.loads(text)
+        given = load_json(text)
+    except RepeatedKey as error:
+        raise _invalid("where", str(error)) from None
     except (ValueError, RecursionError):
         raise _invalid("where", "expected an object as JSON") from None
     return parse_where(given, fields=fields)

@@ -22,8 +22,8 @@ class WherePath:
 
     If `fields` is `metadata` alone, it reads the metadata themselves.
 
-    `labels`: a path into an object with `tags` and `metadata`, which every matching memory fulfils and an index
-    serves; None if there is none.
+    `labels`: a path into an object with `tags`, `metadata` and `keys`, the names of the metadata's keys, which every
+    matching memory fulfils and an index serves; None if there is none.
     """
 
     path: str
@@ -108,6 +108,7 @@ def _write_labels(node: Node) -> str | None:
     """Return a predicate on tags and metadata that is true wherever the node is; None if no index can serve it.
 
     An index knows which texts, numbers and words of JSON stand at which path, so it serves what compares for equality.
+    It knows the names of the metadata's keys, so it serves what only a memory with the key can fulfil.
     """
     if isinstance(node, Group):
         parts = [_write_labels(part) for part in node.parts]
@@ -121,4 +122,6 @@ def _write_labels(node: Node) -> str | None:
             target = f"@.{node.field}{_write_keys(node.keys)}"
             # an index reads no variables
             return " || ".join(f"exists({target} ? (@ == {json.dumps(v, ensure_ascii=False)}))" for v in node.values)
+        if node.keys and node.operator not in ("ne", "nin") and (node.operator != "exists" or node.values[0]):
+            return f"exists(@.keys ? (@ == {_quote(node.keys[0])}))"
     return None

@@ -31,8 +31,12 @@ FIELDS: Final[Mapping[str, Kind]] = {
     "valid_from": "time",
     "valid_to": "time",
     "expires_at": "time",
+    "origin": "text",
 }
-"""The fields of a memory in the order in which the database function `memory_matches()` lists their values."""
+"""The fields of a memory in the order in which the database function `memory_matches()` lists their values.
+
+A new field comes last: a server that runs while the database is migrated knows the others by their places.
+"""
 ACTIVE_FIELDS: Final[Mapping[str, Kind]] = {name: kind for name, kind in FIELDS.items() if name != "state"}
 """The fields that readers of active memories know."""
 

@@ -24,7 +24,7 @@ import mmap
 import os
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,9 +90,13 @@ class E5Small(LocalModel):
         """Return the Unigram tokenizer. It takes texts that `text_form` and `query_form` have written."""
         return _build_tokenizer(self._vocabulary)
 
+    def list_tokens(self, tokenizer: "Tokenizer") -> Sequence[str]:
+        """Return the pieces in the order of their ids, without a dictionary of all of them."""
+        return self._vocabulary.pieces
+
     def is_content(self, token: str) -> bool:
         """Tell whether a piece is compared: it has a letter or a digit. No word is left out, in any language."""
-        return token not in _SPECIAL and any(char.isalnum() for char in token)
+        return token not in _SPECIAL and any(map(str.isalnum, token))
 
     def token_projection(self) -> TokenProjection:
         """Return the projection that `bench/fit_projection.py` has fitted."""

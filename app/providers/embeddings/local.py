@@ -43,9 +43,7 @@ class LoadedModel:
     def __init__(self, model: LocalModel, cache_dir: Path, precision: Precision) -> None:
         self._tokenizer = model.read_tokenizer()
         self._tokenizer.enable_truncation(model.max_tokens)
-        vocabulary = self._tokenizer.get_vocab()
-        self._content = np.zeros(max(vocabulary.values()) + 1, np.bool_)
-        self._content[[place for token, place in vocabulary.items() if model.is_content(token)]] = True
+        self._content = np.array([model.is_content(token) for token in model.list_tokens(self._tokenizer)], np.bool_)
         self.query_form = model.query_form()
         self.text_form = model.text_form()
         self._first = 1 + len(self._tokenizer.encode(self.text_form.prefix.strip(), add_special_tokens=False))
@@ -101,7 +99,7 @@ def _token_words(text: str, encoded: "Encoding", content: NDArray[np.int64]) -> 
 
 
 class LocalEmbedder(CachingEmbedder):
-    """An Embedder on `threads` worker threads of one core each. The model loads at the first call.
+    """An Embedder on `threads` worker threads of one core each. The model loads at the first call, or before.
 
     A call has one batch computed at a time, so that a bulk call leaves the other threads to queries. Short batches of
     calls that wait at the same time are computed together.
@@ -124,6 +122,10 @@ class LocalEmbedder(CachingEmbedder):
         self._loading = Lock()
         self._loaded: LoadedModel | None = None
         self._waiting = WaitingBatches()
+
+    def begin_loading(self) -> None:
+        """Load the model on a worker thread. If that fails, the next call tries again and raises the error."""
+        self._pool.submit(self._load_model)
 
     async def close(self) -> None:
         """Stop the worker threads; calls that wait and later calls raise EmbedderUnavailable."""

@@ -30,17 +30,13 @@ _QUERY, _OUTPUT, _INNER = range(3)
 class FittedGraph(EncoderGraph):
     """A builder of an encoder in integers."""
 
-    opset = 23
-
     def __init__(self, weights: Weights, codes: ActivationCodes) -> None:
         super().__init__(weights, "int8")
         self.codes = codes
 
     def encode_tokens(self, bias: str) -> str:
         """Add all layers; return the last hidden state. `bias` is (batch, 1, 1, seq)."""
-        seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
-        shape = self.add_node("Concat", [self.int_constant(1, 1), seq, self.int_constant(1)], axis=0)
-        mask = self.add_node("Expand", [bias, shape])  # (batch, 1, seq, seq): Attention wants a row for each token
+        mask = self.token_mask(bias)
         x = self.centered_norm(self.embedding_sum(), "embeddings.LayerNorm", self.codes.center[0, _QUERY])
         for layer in range(len(self.codes.center)):
             x = self.fitted_layer(x, layer, mask)
@@ -79,9 +75,7 @@ class FittedGraph(EncoderGraph):
         weight[:, values] /= step[_OUTPUT]
         bias[values] = (bias[values] - center[_OUTPUT]) / step[_OUTPUT]
         divided = self.divide_steps(x, name, step[_QUERY])
-        joined = self.coded_dense(divided, name, weight, bias, step[_QUERY])
-        query, key, value = self.split_thirds(joined)
-        return self.add_node("Attention", [query, key, value, mask], q_num_heads=self.heads, kv_num_heads=self.heads)
+        return self.mix_tokens(self.coded_dense(divided, name, weight, bias, step[_QUERY]), mask)
 
     def centered_norm(self, x: str, name: str, center: NDArray[np.float32]) -> str:
         """Add a LayerNorm over the last axis that takes a center away from each channel."""
@@ -105,19 +99,10 @@ class FittedGraph(EncoderGraph):
     ) -> str:
         """Add a dense layer in integers. `divided` is its input in steps; `weight` is of the undivided one."""
         zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))
-        one = self.scalar_constant(1.0)
-        quantised = self.add_node("QuantizeLinear", [divided, one, zero_point])
+        quantised = self.add_node("QuantizeLinear", [divided, self.scalar_constant(1.0), zero_point])
         codes, scale = quantise_columns(weight * step[:, None])
-        inputs = [
-            quantised,
-            self.add_constant(f"{name}.codes", codes),
-            one,  # the scale of the input
-            self.add_constant(f"{name}.scale", scale),
-            zero_point,
-            "",  # the weights have no zero point
-            self.add_constant(f"{name}.bias", bias.astype(np.float32)),
-        ]
-        return self.add_node("MatMulIntegerToFloat", inputs, domain=self.runtime_domain)
+        shift = self.add_constant(f"{name}.bias", bias.astype(np.float32))
+        return self.multiply_codes(quantised, name, codes, scale, zero_point, shift)
 
 
 if TYPE_CHECKING:
@@ -125,7 +110,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 log = structlog.get_logger(__name__)
-BUILDER_VERSION = 5
+BUILDER_VERSION = 6
 """The version of both files, part of their names. Raise it whenever `build_graph` makes another graph."""
 MIN_MAPPED = 4096
 """Arrays of fewer bytes stay in the graph's file."""

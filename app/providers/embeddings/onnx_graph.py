@@ -8,6 +8,9 @@ position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the l
 scale for the whole activation tensor, so a text's vector depends on the other texts of its batch (cosine down to 0.973
 measured). One scale a token avoids that, and is nearer to float32 at the same speed.
 
+One node multiplies in integers and scales, and one does the attention. As single steps they take 6 to 8 % more time,
+with the same result to the last bit.
+
 Outside the attention, the tokens of all texts stand in one matrix (batch * seq, width). There, one node quantises a
 layer's input with one scale a row. In (batch, seq, width) it takes four nodes, and a short text 10 % more time.
 """
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Precision: TypeAlias = Literal["fp32", "int8"]
-OPSET = 20
+OPSET = 23
 IR_VERSION = 10
 MASKED = -10_000.0
 """A bias for the score of a masked position; exp() of it is 0 in float32."""
@@ -42,7 +45,6 @@ saturation never sets one host's vectors apart from another's.
 class EncoderGraph:
     """A builder of one BERT encoder: its nodes and weights."""
 
-    opset = OPSET
     runtime_domain = "com.microsoft"
     """The domain of the runtime's own operators."""
 
@@ -114,12 +116,30 @@ class EncoderGraph:
         zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))
         zeros = self.add_node("Expand", [zero_point, self.token_count()])
         quantised = self.add_node("QuantizeLinear", [x, step, zeros], axis=0)
-        product = self.add_node("MatMulInteger", [quantised, self.add_constant(f"{name}.codes", codes), zero_point])
-        scaled = self.add_node(
-            "Mul", [self.add_node("Cast", [product], to=self.types.FLOAT), self.add_constant(f"{name}.scale", scale)]
-        )
+        scaled = self.multiply_codes(quantised, name, codes, scale, zero_point)
         steps = self.add_node("Unsqueeze", [step, self.int_constant(1)])
         return self.add_node("Add", [self.add_node("Mul", [scaled, steps]), self.add_constant(f"{name}.bias", bias)])
+
+    def multiply_codes(
+        self,
+        quantised: str,
+        name: str,
+        codes: NDArray[np.int8],
+        scale: NDArray[np.float32],
+        zero_point: str,
+        bias: str = "",
+    ) -> str:
+        """Multiply by the codes of a dense layer, in integers, and by its scale, a value for each column."""
+        inputs = [
+            quantised,
+            self.add_constant(f"{name}.codes", codes),
+            self.scalar_constant(1.0),  # the scale of the input
+            self.add_constant(f"{name}.scale", scale),
+            zero_point,
+            "",  # the weights have no zero point
+            bias,
+        ]
+        return self.add_node("MatMulIntegerToFloat", inputs, domain=self.runtime_domain)
 
     def row_max(self, x: str) -> str:
         """Add the maximum of each row of a matrix: (rows,)."""
@@ -173,26 +193,26 @@ class EncoderGraph:
         codes = self.add_node("Cast", [self.add_node("Gather", [rows, "input_ids"])], to=self.types.FLOAT)
         return self.add_node("Mul", [codes, self.add_node("Gather", [scales, "input_ids"])])
 
-    def attention_layer(self, x: str, name: str, bias: str) -> str:
-        """Add multi-head self-attention of (batch * seq, width); `bias` is (batch, 1, 1, seq)."""
-        size = self.width // self.heads
+    def token_mask(self, bias: str) -> str:
+        """Repeat `bias`, of shape (batch, 1, 1, seq), for each token: the attention wants (batch, 1, seq, seq)."""
+        seq = self.add_node("Shape", ["input_ids"], start=1, end=2)
+        shape = self.add_node("Concat", [self.int_constant(1, 1), seq, self.int_constant(1)], axis=0)
+        return self.add_node("Expand", [bias, shape])
+
+    def mix_tokens(self, joined: str, mask: str) -> str:
+        """Add multi-head self-attention; `joined` are query, key and value side by side, (batch, seq, 3 * width)."""
+        inputs = [*self.split_thirds(joined), mask]
+        return self.add_node("Attention", inputs, q_num_heads=self.heads, kv_num_heads=self.heads)
+
+    def attention_layer(self, x: str, name: str, mask: str) -> str:
+        """Add the self-attention of (batch * seq, width), with its output layer."""
         joined = self.linear_layer(x, *(f"{name}.self.{part}" for part in ("query", "key", "value")))
-        split = self.part_tokens(joined, 3, self.heads, size)
-        # (3, batch, head, seq, size): one transpose for all three
-        stacked = self.add_node("Transpose", [split], perm=[2, 0, 3, 1, 4])
-        query, key, value = (
-            self.add_node("Gather", [stacked, self.add_constant(f"index_{i}", np.array(i, np.int64))], axis=0)
-            for i in range(3)
-        )
-        scores = self.add_node("MatMul", [query, self.add_node("Transpose", [key], perm=[0, 1, 3, 2])])
-        scaled = self.add_node("Mul", [scores, self.scalar_constant(size**-0.5)])
-        chances = self.add_node("Softmax", [self.add_node("Add", [scaled, bias])], axis=-1)
-        mixed = self.add_node("Transpose", [self.add_node("MatMul", [chances, value])], perm=[0, 2, 1, 3])
+        mixed = self.mix_tokens(self.part_tokens(joined, 3 * self.width), mask)
         return self.linear_layer(self.join_tokens(mixed), f"{name}.output.dense")
 
-    def transformer_layer(self, x: str, name: str, bias: str) -> str:
+    def transformer_layer(self, x: str, name: str, mask: str) -> str:
         """Add one transformer block, post-norm as in BERT."""
-        attended = self.add_node("Add", [x, self.attention_layer(x, f"{name}.attention", bias)])
+        attended = self.add_node("Add", [x, self.attention_layer(x, f"{name}.attention", mask)])
         x = self.layer_norm(attended, f"{name}.attention.output.LayerNorm")
         inner = self.add_node("Gelu", [self.linear_layer(x, f"{name}.intermediate.dense")])
         total = self.add_node("Add", [x, self.linear_layer(inner, f"{name}.output.dense", floor=GELU_FLOOR)])
@@ -200,9 +220,10 @@ class EncoderGraph:
 
     def encode_tokens(self, bias: str) -> str:
         """Add all layers; return the last hidden state, an output of the graph. `bias` is (batch, 1, 1, seq)."""
+        mask = self.token_mask(bias)
         x = self.layer_norm(self.join_tokens(self.embedding_sum()), "embeddings.LayerNorm")
         for i in range(self.config["num_hidden_layers"]):
-            x = self.transformer_layer(x, f"encoder.layer.{i}", bias)
+            x = self.transformer_layer(x, f"encoder.layer.{i}", mask)
         return self.part_tokens(x, self.width, output="token_embeddings")
 
     def add_mean_pooling(self, tokens: str, mask: str) -> None:
@@ -234,7 +255,7 @@ class EncoderGraph:
             ],
             list(self.initializers.values()),
         )
-        operators = [helper.make_opsetid("", self.opset), helper.make_opsetid(self.runtime_domain, 1)]
+        operators = [helper.make_opsetid("", OPSET), helper.make_opsetid(self.runtime_domain, 1)]
         model = helper.make_model(graph, opset_imports=operators, ir_version=IR_VERSION)
         checker.check_model(model)
         return model

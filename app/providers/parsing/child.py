@@ -1,6 +1,8 @@
 """The program of a parser's process: `python -m app.providers.parsing.child <parent's pid> <module with PARSERS>`.
 
 It reads documents from standard input and writes what they contain to standard output, until the input ends.
+
+A parser's library loads with the first document of its kind.
 """
 
 import ctypes
@@ -9,19 +11,18 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol, TypeAlias
 
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
 from app.domain.sources.chunking import SectionFinder, cut_segments, extend_back, join_short
 from app.domain.sources.document import DocumentKind
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.draft import Draft, Rejected, Request
 from app.providers.parsing.framing import LENGTHS, decode_request, encode_draft, encode_rejection
-from app.providers.parsing.parsers import Parser
 from app.providers.parsing.sandbox import lock_process
 
 GRAMMARS: Final = {
@@ -38,6 +39,28 @@ GRAMMARS: Final = {
 """The module and function of each extension's grammar. Other code is split at blank lines, then lines."""
 
 MARKED_UP: Final = frozenset({DocumentKind.MARKDOWN, DocumentKind.HTML, DocumentKind.DOCX})
+Parser: TypeAlias = Callable[[Request], Draft]
+
+
+def load_parser(module: str, function: str) -> Parser:
+    """Return a parser that imports its module when it is called."""
+
+    def parse_request(request: Request) -> Draft:
+        parser: Parser = getattr(import_module(f"app.providers.parsing.{module}"), function)
+        return parser(request)
+
+    return parse_request
+
+
+PARSERS: Final[Mapping[DocumentKind, Parser]] = {
+    DocumentKind.TEXT: load_parser("plain", "read_plain"),
+    DocumentKind.CODE: load_parser("plain", "read_plain"),
+    DocumentKind.MARKDOWN: load_parser("plain", "read_markdown"),
+    DocumentKind.RST: load_parser("plain", "read_rst"),
+    DocumentKind.HTML: load_parser("html", "read_html"),
+    DocumentKind.PDF: load_parser("pdf", "read_pdf"),
+    DocumentKind.DOCX: load_parser("docx", "read_docx"),
+}
 
 
 class Splitter(Protocol):

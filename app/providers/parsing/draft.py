@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.sources.document import DocumentKind, Section
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 
 TITLE = 200
 """The most characters of a title in a heading path."""

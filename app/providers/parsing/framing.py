@@ -6,8 +6,8 @@ import struct
 from typing import Any, Final
 
 from app.domain.sources.document import MAX_GAP, Chunk, Document, DocumentKind, ParsedDocument, Section
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.draft import Draft, Request
 
 LENGTHS: Final = struct.Struct(">II")

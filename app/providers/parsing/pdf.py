@@ -8,8 +8,8 @@ from pypdf import apply_configuration
 from pypdf.errors import FileNotDecryptedError, LimitReachedError
 
 from app.domain.sources.document import Section
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.providers.parsing.draft import Draft, Rejected, Request, check_length, clean_text
 
 

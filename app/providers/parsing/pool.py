@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from app.domain.sources.document import ParsedDocument, find_extension, find_kind
-from app.domain.sources.policy import ParsingPolicy
 from app.domain.sources.rejection import Rejection, RejectionReason
+from app.domain.sources.source_policy import ParsingPolicy
 from app.ports import refuse_inside_transaction
 from app.providers.descriptors import NotRegular, open_regular
 from app.providers.parsing.draft import Request
@@ -55,7 +55,7 @@ class PooledDocumentParser:
     """
 
     def __init__(
-        self, processes: int = 2, documents_per_process: int = 50, parsers: str = "app.providers.parsing.parsers"
+        self, processes: int = 2, documents_per_process: int = 50, parsers: str = "app.providers.parsing.child"
     ) -> None:
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="parsing")
         self._documents_per_process = documents_per_process

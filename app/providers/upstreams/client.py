@@ -1,19 +1,23 @@
-"""Calls of chat endpoints: streams with bounded pools, sizes and time-outs."""
+"""Calls of chat endpoints: streams with bounded pools, sizes and time-outs.
+
+Each tenant and origin has an HTTP client of its own, so that endpoints share neither connections nor certificates'
+names, and no tenant can take the connections of another.
+"""
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
 from app.domain.chat.upstream import ANTHROPIC, Upstream
-from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable, UpstreamUnusable
 from app.ports import refuse_inside_transaction
+from app.providers.outside_stream import OutsideStream
 from app.providers.upstreams.addresses import AddressRules, Endpoint, parse_endpoint
-from app.providers.upstreams.pools import Pool, PoolCache
-from app.providers.upstreams.reply import HttpUpstreamReply
 from app.providers.upstreams.resolving import CachedResolver, Resolve
 
 MAX_ADDRESSES = 3
@@ -27,6 +31,162 @@ OURS = frozenset(
 """Request headers that belong to the connection. They are never taken from a caller."""
 VERSION_HEADER = ("anthropic-version", "2023-06-01")
 """The header that Anthropic's API demands, for a caller that sends none."""
+MAX_POOLS = 256
+KEEPALIVE_S = 4.0
+"""The seconds that an idle connection is kept: fewer than servers keep theirs (uvicorn 5), so none is cut in use."""
+Place = tuple[str, str, str, int]
+"""A tenant, and the scheme, host and port of an origin."""
+PASSED_ON = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-should-retry"})
+PASSED_PREFIXES = ("x-ratelimit-", "openai-", "anthropic-")
+
+
+class HttpUpstreamReply:
+    """An UpstreamReply over HTTP. It reads little ahead: the endpoint waits until somebody asks for the rest."""
+
+    def __init__(self, response: httpx2.Response, idle_timeout_s: float, most_bytes: int) -> None:
+        self._response = response
+        self._idle_timeout_s = idle_timeout_s
+        self._most_bytes = most_bytes
+        self._body: OutsideStream | None = None
+        self._leave: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self._response.status_code
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """The headers that may be passed on, with names in lower case."""
+        every = ((name.lower(), value) for name, value in self._response.headers.multi_items())
+        return [(name, value) for name, value in every if name in PASSED_ON or name.startswith(PASSED_PREFIXES)]
+
+    async def check_head(self) -> None:
+        """Raise UpstreamUnusable, and end the call, if the head announces an answer that cannot be passed on."""
+        if (problem := self._find_problem()) is not None:
+            await self._response.aclose()
+            raise UpstreamUnusable(problem)
+
+    def on_close(self, leave: Callable[[], Awaitable[None]]) -> None:
+        """Set what `close` calls once, at the end."""
+        self._leave = leave
+
+    def stream_body(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, with the errors that the port describes. Call it once."""
+        self._body = OutsideStream(
+            self._read_chunks(), self._most_bytes, too_long=UpstreamUnusable(self._too_long), closed=UpstreamBroken()
+        )
+        return self._body
+
+    async def close(self) -> None:
+        """End the call. Unless the body was read to its end, the connection is closed."""
+        leave, self._leave = self._leave, None
+        try:
+            await self._response.aclose()
+            if self._body is not None:
+                await self._body.aclose()
+        finally:
+            if leave is not None:
+                await leave()
+
+    def _find_problem(self) -> str | None:
+        headers = self._response.headers
+        if not 200 <= self.status < 300 and not 400 <= self.status < 600:
+            return f"The chat endpoint answered {self.status}; redirects are not followed."
+        if headers.get("content-encoding", "identity").strip().lower() != "identity":
+            return "The chat endpoint compressed its answer although it was asked not to."
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._most_bytes:
+            return self._too_long
+        return None
+
+    @property
+    def _too_long(self) -> str:
+        return f"The answer of the chat endpoint is longer than {self._most_bytes} bytes."
+
+    async def _read_chunks(self) -> AsyncGenerator[bytes]:
+        chunks = self._response.aiter_raw()
+        try:
+            while (chunk := await self._read_chunk(chunks)) is not None:
+                yield chunk
+        finally:
+            await chunks.aclose()
+
+    async def _read_chunk(self, chunks: AsyncGenerator[bytes]) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._idle_timeout_s):
+                return await anext(chunks, None)
+        except TimeoutError:
+            raise UpstreamTimeout(
+                f"The chat endpoint sent nothing for {self._idle_timeout_s:g} s.", phase="idle"
+            ) from None
+        except httpx2.TransportError:
+            raise UpstreamBroken from None
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """The client of one tenant and origin. `busy`: open calls. `address`: the address that took the last connection."""
+
+    client: httpx2.AsyncClient
+    busy: int = 0
+    address: str = ""
+
+    def order_addresses(self, addresses: list[str]) -> list[str]:
+        """Return the addresses with the one in use first, because its connections can be used again."""
+        return sorted(addresses, key=lambda address: address != self.address)
+
+
+class PoolCache:
+    """At most MAX_POOLS pools. Those with open calls are never closed, and may be more for a while."""
+
+    def __init__(self, max_connections: int, tls: ssl.SSLContext | None) -> None:
+        self._max_connections = max_connections
+        self._tls = tls
+        self._pools: OrderedDict[Place, Pool] = OrderedDict()
+        self._closed = False
+
+    async def enter_pool(self, place: Place) -> Pool:
+        """Return the pool of a place and count an open call. Raise UpstreamUnreachable after `close`."""
+        if self._closed:
+            raise UpstreamUnreachable("The server is stopping and calls no chat endpoints any more.")
+        pool = self._pools.get(place) or Pool(self._make_client())
+        pool.busy += 1
+        self._pools[place] = pool
+        self._pools.move_to_end(place)
+        await self._drop_surplus()
+        return pool
+
+    async def leave_pool(self, pool: Pool) -> None:
+        """Count a call that has ended."""
+        pool.busy -= 1
+        await self._drop_surplus()
+
+    async def close(self) -> None:
+        """Close all clients, with the calls that are still open."""
+        self._closed = True
+        while self._pools:
+            _, pool = self._pools.popitem()
+            await pool.client.aclose()
+
+    async def _drop_surplus(self) -> None:
+        surplus = len(self._pools) - MAX_POOLS
+        if surplus <= 0:
+            return
+        idle = [place for place, pool in self._pools.items() if not pool.busy][:surplus]
+        for pool in [self._pools.pop(place) for place in idle]:
+            await pool.client.aclose()
+
+    def _make_client(self) -> httpx2.AsyncClient:
+        if self._tls is None:  # loading the authorities takes some 20 ms: once for all pools
+            self._tls = httpx2.create_ssl_context()
+        return httpx2.AsyncClient(
+            verify=self._tls,
+            trust_env=False,  # a proxy would resolve the host itself, past the check of its address
+            follow_redirects=False,
+            timeout=None,
+            limits=httpx2.Limits(max_connections=self._max_connections, keepalive_expiry=KEEPALIVE_S),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from app.domain.memory.memory import Memory
@@ -12,6 +11,8 @@ from app.domain.principal import Principal
 from app.storage.rows import memory_columns, memory_from_row
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
+
+_SQL: Final = load_statements("chat/conversations.sql", columns=memory_columns("m"))
 
 Place = tuple[str, str]
 """A user and one of the user's conversations."""
@@ -31,7 +32,7 @@ class ConversationStorage:
 
     async def read_moment(self, tx: ReadTx) -> datetime:
         """Return the database's time."""
-        moment: datetime = await tx.fetchval(_format_statement("moment"))
+        moment: datetime = await tx.fetchval(_SQL["moment"])
         return moment
 
     async def list_entries(
@@ -39,7 +40,7 @@ class ConversationStorage:
     ) -> list[Memory]:
         """Return a page of the active entries, oldest first. `after`: the place of the previous page's last entry."""
         where = principal.tenant_id, *place, principal.category_list
-        rows = await tx.fetch(_format_statement("entries"), *where, *(after or (None, None)), limit)
+        rows = await tx.fetch(_SQL["entries"], *where, *(after or (None, None)), limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_stored(
@@ -47,7 +48,7 @@ class ConversationStorage:
     ) -> list[Memory]:
         """Return memories of every type in these states, stored until a time of the database."""
         where = principal.tenant_id, *place, principal.category_list
-        rows = await tx.fetch(_format_statement("stored"), *where, list(states), until, limit)
+        rows = await tx.fetch(_SQL["stored"], *where, list(states), until, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_facts(
@@ -55,10 +56,5 @@ class ConversationStorage:
     ) -> list[PlacedFact]:
         """Return facts of the conversation, by topic."""
         where = principal.tenant_id, *place, with_removed, principal.category_list
-        rows = await tx.fetch(_format_statement("facts"), *where, limit)
+        rows = await tx.fetch(_SQL["facts"], *where, limit)
         return [PlacedFact(row["id"], row["topic_key"], row["created_at"], row["removed"]) for row in rows]
-
-
-@cache
-def _format_statement(name: str) -> str:
-    return load_statements("chat/conversations.sql")[name].format(columns=memory_columns("m"))

@@ -49,13 +49,13 @@ class ConsolidationStorage:
         self, tx: ReadTx, principal: Principal, policy: ConsolidationPolicy, now: datetime, user_id: str | None
     ) -> list[str]:
         """Return the users with memories in the pool, in order; only `user_id` if it is given."""
-        since = policy.compared_since(now), policy.changed_since(now)
         rows = await tx.fetch(
             _format_statement("users"),
             principal.tenant_id,
             user_id,
             principal.category_list,
-            *since,
+            policy.compared_since(now),
+            policy.changed_since(now),
             policy.pool_importance,
         )
         return [row["user_id"] for row in rows]
@@ -151,8 +151,12 @@ class ConsolidationStorage:
 
     async def filter_unrelated(self, tx: ReadTx, principal: Principal, edges: Sequence[Edge]) -> list[Edge]:
         """Return the edges whose ends are not related yet."""
-        ends = [str(edge.from_id) for edge in edges], [str(edge.to_id) for edge in edges]
-        rows = await tx.fetch(_format_statement("related_pairs"), principal.tenant_id, *ends)
+        rows = await tx.fetch(
+            _format_statement("related_pairs"),
+            principal.tenant_id,
+            [str(edge.from_id) for edge in edges],
+            [str(edge.to_id) for edge in edges],
+        )
         related = {(row["a"], row["b"]) for row in rows}
         return [edge for edge in edges if (str(edge.from_id), str(edge.to_id)) not in related]
 

@@ -47,8 +47,9 @@ class FactStorage:
 
         With `across`, those of the user's other threads come after those of the thread.
         """
-        place = user_id, thread_id, across, principal.category_list, limit
-        rows = await self._uow.call(principal, _SQL["touchable"], *place)
+        rows = await self._uow.call(
+            principal, _SQL["touchable"], user_id, thread_id, across, principal.category_list, limit
+        )
         return [KnownFact(r["thread_id"], r["topic_key"], r["rank"], r["value"], r["latest"]) for r in rows]
 
     async def get_fact(self, tx: ReadTx, principal: Principal, fact_id: UUID) -> Fact | None:
@@ -65,17 +66,28 @@ class FactStorage:
         self, tx: ReadTx, principal: Principal, user_id: str, thread_id: str | None, topic_key: str, rank: int
     ) -> Fact | None:
         """Return the fact at a rank of a list, None if there is none."""
-        place = user_id, thread_id, topic_key, rank
-        row = await tx.fetchrow(_SQL["at_rank"], principal.tenant_id, principal.category_list, *place)
+        row = await tx.fetchrow(
+            _SQL["at_rank"], principal.tenant_id, principal.category_list, user_id, thread_id, topic_key, rank
+        )
         return fact_from_json(row["fact"]) if row else None
 
     async def list_facts(
         self, tx: ReadTx, principal: Principal, filters: FactFilter, after: Sequence[str] | None, limit: int
     ) -> list[Fact]:
         """Return a page of facts by topic, thread and rank. `after`: the place of the previous page's last fact."""
-        place = filters.user_id, filters.thread_id, filters.topic_key, limit, after, filters.rank
         conditions = Filters(where=filters.where).row_conditions() or None
-        rows = await tx.fetch(_SQL["page"], principal.tenant_id, principal.category_list, *place, conditions)
+        rows = await tx.fetch(
+            _SQL["page"],
+            principal.tenant_id,
+            principal.category_list,
+            filters.user_id,
+            filters.thread_id,
+            filters.topic_key,
+            limit,
+            after,
+            filters.rank,
+            conditions,
+        )
         return [fact_from_json(row["fact"]) for row in rows]
 
     async def list_former(
@@ -88,20 +100,32 @@ class FactStorage:
         limit: int | None = None,
     ) -> list[Fact]:
         """Return facts as they were at `moments`, by topic, thread and rank; those of before a doubt without it."""
-        where = filters.user_id, None, filters.thread_id, filters.in_place, filters.topic_key, filters.rank
         conditions = Filters(where=filters.where).row_conditions() or None
-        rows = await self._fetch_former(tx, principal, moments, *where, after, limit, conditions)
+        rows = await self._fetch_former(
+            tx,
+            principal,
+            moments,
+            filters.user_id,
+            None,
+            filters.thread_id,
+            filters.in_place,
+            filters.topic_key,
+            filters.rank,
+            after,
+            limit,
+            conditions,
+        )
         return [fact_from_row(row) for row in rows]
 
     async def get_former(self, tx: ReadTx, principal: Principal, fact_id: UUID, moments: Moments) -> Fact | None:
         """Return a fact as it was at `moments`, None if it was not there."""
-        where = None, fact_id, None, False, None, None, None, 1, None
-        rows = await self._fetch_former(tx, principal, moments, *where)
+        rows = await self._fetch_former(tx, principal, moments, None, fact_id, None, False, None, None, None, 1, None)
         return fact_from_row(rows[0]) if rows else None
 
     async def _fetch_former(self, tx: ReadTx, principal: Principal, moments: Moments, *where: Any) -> list[Row]:
-        times = moments.as_of, moments.valid_at
-        return await tx.fetch(_SQL["former"], principal.tenant_id, principal.category_list, *times, *where)
+        return await tx.fetch(
+            _SQL["former"], principal.tenant_id, principal.category_list, moments.as_of, moments.valid_at, *where
+        )
 
     async def list_history(
         self, tx: ReadTx, principal: Principal, fact_id: UUID, after: Position | None, limit: int

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from app.domain.jobs.job import MAX_ERROR, MAX_WAIT_S, Job, JobKind, JobPolicy, JobState, NewJob
@@ -15,6 +14,11 @@ from app.storage.identity import new_id
 from app.storage.rows import new_job_row
 from app.storage.statements import load_statements
 from app.storage.uow import Row, UnitOfWork
+
+_COLUMNS: Final = ", ".join(f"j.{column}" for column in Job.__dataclass_fields__)
+_SQL: Final = load_statements(
+    "jobs/jobs.sql", columns=_COLUMNS, brief=_COLUMNS.replace("j.report", "NULL::jsonb AS report")
+)
 
 REVIVED_ATTEMPTS = 3
 """Further attempts of a dead job that is put back because the cause of its failure is gone."""
@@ -46,7 +50,7 @@ class JobStorage:
 
     async def find_due(self) -> dict[UUID, list[DueJob]]:
         """Return every tenant's jobs that are due to be published, by tenant; at most the policy's `sweep_limit`."""
-        rows = await self._uow.call_definer(_format_statement("due"), self._policy.sweep_limit, self._republish_after)
+        rows = await self._uow.call_everywhere(_SQL["due"], self._policy.sweep_limit, self._republish_after)
         due_by_tenant: defaultdict[UUID, list[DueJob]] = defaultdict(list)
         for row in rows:
             due_by_tenant[row["tenant_id"]].append(DueJob(row["tenant_id"], row["id"], row["kind"]))
@@ -54,7 +58,7 @@ class JobStorage:
 
     async def database_time(self) -> datetime:
         """Return the database's clock."""
-        moment: datetime = (await self._uow.call_definer(_format_statement("now")))[0]["now"]
+        moment: datetime = (await self._uow.call_definer(_SQL["now"]))[0]["now"]
         return moment
 
     async def mark_published(self, principal: Principal, ids: Iterable[UUID]) -> set[UUID]:
@@ -65,7 +69,7 @@ class JobStorage:
     async def start_job(self, principal: Principal, job_id: UUID, worker: str) -> Job | None:
         """Lease a due job to `worker`; None if it is not available. A job returned as `dead` has used its attempts."""
         rows = await self._uow.call(
-            principal, _format_statement("start"), job_id, worker, self._lease_time, self._policy.max_attempts
+            principal, _SQL["start"], job_id, worker, self._lease_time, self._policy.max_attempts
         )
         return _job_from_row(rows[0]) if rows else None
 
@@ -122,9 +126,9 @@ class JobStorage:
     async def count_jobs(self, principal: Principal) -> JobCounts:
         """Count the jobs by kind and state, and tell how far they are behind."""
         async with self._uow.read(principal) as tx:
-            rows = await tx.fetch(_format_statement("counts"), principal.tenant_id)
-            oldest = await tx.fetchval(_format_statement("oldest_due"), principal.tenant_id)
-            paused = await tx.fetch(_format_statement("pauses"), principal.tenant_id)
+            rows = await tx.fetch(_SQL["counts"], principal.tenant_id)
+            oldest = await tx.fetchval(_SQL["oldest_due"], principal.tenant_id)
+            paused = await tx.fetch(_SQL["pauses"], principal.tenant_id)
         counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
         return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
 
@@ -148,16 +152,29 @@ class JobStorage:
 
         Take the oldest first, at most `sweep_limit`, and spread their start over `spread_s` seconds.
         """
-        limits = REVIVED_ATTEMPTS, self._policy.sweep_limit, _delay(spread_s)
-        return len(await self._write_rows(principal, "revive", kind, since, f"{code}:", *limits))
+        return len(
+            await self._write_rows(
+                principal,
+                "revive",
+                kind,
+                since,
+                f"{code}:",
+                REVIVED_ATTEMPTS,
+                self._policy.sweep_limit,
+                _delay(spread_s),
+            )
+        )
 
     async def wake_jobs(self, principal: Principal, kind: JobKind, beginning: str, reason: str, spread_s: float) -> int:
         """Make the jobs due that wait for a reason with this beginning, other than `reason`; return how many.
 
         Take the oldest first, at most `sweep_limit`.
         """
-        limits = _delay(spread_s), self._policy.sweep_limit
-        return len(await self._write_rows(principal, "wake", kind, beginning, reason, *limits))
+        return len(
+            await self._write_rows(
+                principal, "wake", kind, beginning, reason, _delay(spread_s), self._policy.sweep_limit
+            )
+        )
 
     async def pause_kind(self, principal: Principal, kind: str) -> None:
         """Start no more jobs of this kind, or of any kind (`*`)."""
@@ -181,11 +198,11 @@ class JobStorage:
 
     async def _read_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
         async with self._uow.read(principal) as tx:
-            return await tx.fetch(_format_statement(name), principal.tenant_id, *args)
+            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
 
     async def _write_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
         async with self._uow.write(principal) as tx:
-            return await tx.fetch(_format_statement(name), principal.tenant_id, *args)
+            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
 
 
 def _delay(seconds: float) -> timedelta:
@@ -195,10 +212,3 @@ def _delay(seconds: float) -> timedelta:
 def _job_from_row(row: Row) -> Job:
     values = dict(row)
     return Job(**{**values, "state": JobState(values["state"])})
-
-
-@cache
-def _format_statement(name: str) -> str:
-    columns = ", ".join(f"j.{column}" for column in Job.__dataclass_fields__)
-    brief = columns.replace("j.report", "NULL::jsonb AS report")
-    return load_statements("jobs/jobs.sql")[name].format(columns=columns, brief=brief)

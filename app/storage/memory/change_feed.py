@@ -28,19 +28,21 @@ class ChangeFeedStorage:
     ) -> ChangePage:
         """Return the events among the next `limit` records of the tenant behind `after`, without their memories.
 
-        Raise CursorOfOtherDatabase if `after` is not from this database, or if the database has lost that record since.
+        Raise CursorOfOtherDatabase if `after` is neither from this database nor from a former home of the tenant, or if
+        the database has lost that record since.
         """
         place = after.stamp.number, after.record
         conditions = Filters(where=wanted.where).row_conditions() or None
         choice = principal.reach(wanted.user_id), principal.category_list, conditions
-        rows = await tx.fetch(_statement("page"), principal.tenant_id, *place, limit, *choice)
+        rows = await tx.fetch(_statement("page"), principal.tenant_id, *place, limit, *choice, after.stamp.epoch)
         first = rows[0]
-        after.stamp.require_epoch(first["epoch"])
+        if not first["is_former"]:
+            after.stamp.require_epoch(first["epoch"])
         if not first["is_known"]:
             raise CursorOfOtherDatabase()
         if first["last_id"] is None:
             return ChangePage(principal.tenant_id, (), after, more=False, memories={})
-        epoch = after.stamp.epoch
+        epoch = first["epoch"]
         events = tuple(_event_from_row(row, epoch) for row in rows if row["id"] is not None)
         position = ChangePosition(Stamp(epoch, first["last_stamp"]), first["last_id"])
         return ChangePage(principal.tenant_id, events, position, more=first["records"] == limit, memories={})
@@ -61,6 +63,7 @@ def _event_from_row(row: Row, epoch: UUID) -> ChangeEvent:
         user_id=row["user_id"],
         version=row["version"],
         time=row["ts"],
+        present_category=row["present"],
     )
 
 

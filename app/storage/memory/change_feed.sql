@@ -5,7 +5,7 @@
 -- behind which somebody has read. $5 user or null, $6 the key's categories or null. The records of facts and of consent
 -- are no events. Of a purged or erased memory nothing but its id is left: a reader of one user, of some categories, or of
 -- what matches $7 (null: all) does not hear of it. $7 must be true of an image that the record has and that the key may
--- see; without images, of the memory.
+-- see; without images, of the memory. $8 the epoch of the place; `is_former`: it is one of the tenant's home of before.
 WITH s AS MATERIALIZED (SELECT epoch, stamp FROM settled()),
 page AS MATERIALIZED (
     SELECT h.stamp, h.id, h.memory_id, h.event, h.ts, h.meta->'after' AS after, h.meta->'before' AS before,
@@ -28,11 +28,13 @@ told AS (
            OR EXISTS (
                SELECT FROM unnest(ARRAY[p.after, p.before]) i(image) CROSS JOIN LATERAL former_memory(m, i.image) w
                WHERE i.image IS NOT NULL AND ($6::text[] IS NULL OR w.category = ANY ($6)) AND memory_matches(w, $7)))),
-wanted AS (
+wanted AS (  -- `ChangeEvent.is_told` has the same condition
     SELECT t.* FROM told t
     WHERE t.event <> 'CONSENT' AND ($5::text IS NULL OR t.user_id = $5)
       AND ($6::text[] IS NULL OR t.category = ANY ($6) AND coalesce(t.present, t.category) = ANY ($6)))
-SELECT s.epoch, $2 = 0 OR EXISTS (SELECT FROM history h WHERE h.tenant_id = $1 AND h.stamp = $2 AND h.id = $3) AS is_known,
+SELECT s.epoch, s.epoch <> $8::uuid AND EXISTS (
+           SELECT FROM tenant_epochs t WHERE t.tenant_id = $1 AND t.epoch = $8 AND $2 <= t.up_to) AS is_former,
+       $2 = 0 OR EXISTS (SELECT FROM history h WHERE h.tenant_id = $1 AND h.stamp = $2 AND h.id = $3) AS is_known,
        l.stamp AS last_stamp, l.id AS last_id, l.records, w.*
 FROM s LEFT JOIN last l ON true LEFT JOIN wanted w ON true ORDER BY w.stamp, w.id
 

@@ -10,7 +10,7 @@ LEFT JOIN memory_access a ON a.tenant_id = m.tenant_id AND a.memory_id = m.id
 ORDER BY l.place
 
 -- name: worded
--- $7 the words.
+-- $7 the words as mark_language returns them.
 SELECT {columns}, a.last_accessed, a.hits
 FROM list_worded(CASE WHEN $2::text IS NOT NULL THEN coalesce(user_pk_of($1, $2), -1) END, $7, $3, $4, $5, $6)
     WITH ORDINALITY l(id, place)

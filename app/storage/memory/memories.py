@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pgvector import HalfVector
 
+from app.domain.languages import mark_language
 from app.domain.memory.listing import MemoryListing
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.memory.merge_bands import MergeBands, Neighbour
@@ -35,9 +36,9 @@ class ComparedMemory:
     pinned: bool
     tags: tuple[str, ...]
     version: int
-    expires_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
+    expires_at: datetime | None
+    valid_from: datetime | None
+    valid_to: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,27 @@ class MemoryStorage:
         )
         return [_compared_from_row(row) for row in rows]
 
+    async def find_all_neighbours(
+        self, principal: Principal, user_id: str, texts: Sequence[tuple[str, str, Vector]], bands: MergeBands
+    ) -> list[list[ComparedMemory]]:
+        """Return the memories to compare each category, text and vector of one user with, in one round trip."""
+        rows = await self._uow.call(
+            principal,
+            _format_statement("neighbours_of_each", self._space),
+            user_id,
+            [category for category, _text, _vector in texts],
+            principal.category_list,
+            [text_key(text) for _category, text, _vector in texts],
+            [HalfVector(vector) for _category, _text, vector in texts],
+            bands.neighbours,
+            bands.link_top_k,
+            bands.link_min,
+        )
+        found: list[list[ComparedMemory]] = [[] for _text in texts]
+        for row in rows:
+            found[row["place"] - 1].append(_compared_from_row(row))
+        return found
+
     async def get_memory(self, tx: ReadTx, principal: Principal, memory_id: UUID) -> Memory | None:
         """Return the memory in any state; None if it does not exist or this key may not see it."""
         row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, memory_id, principal.category_list)
@@ -118,13 +140,14 @@ class MemoryStorage:
             listing.order_conditions(after),
             limit,
         ]
+        words = listing.words and mark_language(listing.words, listing.filters.language)
         if not listing.moments.is_now:
             times = listing.moments.as_of, listing.moments.valid_at
-            rows = await tx.fetch(_format_list("page_at"), *arguments, listing.words, *times, principal.category_list)
-        elif listing.words is None:
+            rows = await tx.fetch(_format_list("page_at"), *arguments, words, *times, principal.category_list)
+        elif words is None:
             rows = await tx.fetch(_format_list("page"), *arguments)
         else:
-            rows = await tx.fetch(_format_list("worded"), *arguments, listing.words)
+            rows = await tx.fetch(_format_list("worded"), *arguments, words)
         return [memory_from_row(row) for row in rows]
 
     async def read_memories(self, tx: ReadTx, principal: Principal, user_id: str, ids: Sequence[str]) -> list[Memory]:

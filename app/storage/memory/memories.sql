@@ -2,6 +2,12 @@
 -- The memories to compare a new text with. The function sets the tenant itself: one round trip.
 SELECT * FROM neighbours_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
+-- name: neighbours_of_each
+-- The same for each of several texts. $3 categories, $5 hashes, $6 vectors, the others as above.
+SELECT w.place::int, n.* FROM unnest($3::text[], $5::bytea[], $6::halfvec[])
+    WITH ORDINALITY AS w(of_category, hash, vector, place)
+CROSS JOIN LATERAL neighbours_{space}($1, $2, w.of_category, $4, w.hash, w.vector, $7, $8, $9) n
+
 -- name: get
 -- $2 id, $3 the key's categories or null.
 SELECT {columns}, a.last_accessed, a.hits FROM memories m

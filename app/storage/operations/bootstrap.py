@@ -57,8 +57,8 @@ async def bootstrap_cluster(url: str, database: str, passwords: Mapping[str, str
     `url`: of a superuser, or of a role with CREATEROLE and CREATEDB. mnema_app gets no access to large objects if a
     superuser does this. It gets no access to other databases either, unless other programs use the cluster.
 
-    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` if that role is wanted. Every call sets them
-    again.
+    `passwords`: for `mnema_admin` and `mnema_app`, and for `mnema_backup` and `mnema_mover` if that role is wanted.
+    Every call sets them again.
 
     Raise RightsMissing, with the statement, if the role may not run one. Roles are then as they were before.
     """
@@ -66,6 +66,8 @@ async def bootstrap_cluster(url: str, database: str, passwords: Mapping[str, str
         await steps.run_missing("roles")
         if "mnema_backup" in passwords:
             await steps.run_missing("backup")
+        if "mnema_mover" in passwords:
+            await steps.run_missing("mover")
         await steps.set_passwords(passwords)
         await steps.require_creator(database)
     async with _open_steps(url) as steps:

@@ -60,6 +60,31 @@ WHERE NOT EXISTS (
     WHERE r.rolname = 'pg_read_all_data' AND o.rolname = 'mnema_backup')
 ORDER BY step, statement
 
+-- name: mover
+-- The role of clusters, which replicates the directory and moves tenants. It needs BYPASSRLS, because replication refuses
+-- a table whose row-level security binds its role, and mnema_app's functions, which the columns and indexes of a copied
+-- row call.
+SELECT 1 AS step, true AS needed, 'CREATE ROLE mnema_mover LOGIN REPLICATION BYPASSRLS' AS statement
+WHERE to_regrole('mnema_mover') IS NULL
+UNION ALL
+SELECT 2, true, format('ALTER ROLE mnema_mover %s', p.cure)
+FROM pg_roles r, LATERAL (VALUES (r.rolsuper, 'NOSUPERUSER'), (NOT r.rolbypassrls, 'BYPASSRLS'),
+    (NOT r.rolreplication, 'REPLICATION'), (r.rolcreatedb, 'NOCREATEDB'), (r.rolcreaterole, 'NOCREATEROLE'))
+    p(wrong, cure)
+WHERE r.rolname = 'mnema_mover' AND p.wrong
+UNION ALL
+SELECT 3, true, format('GRANT %I TO mnema_mover', g.role)
+FROM (VALUES ('pg_create_subscription'), ('pg_read_all_data'), ('pg_write_all_data'), ('mnema_app')) g(role)
+WHERE NOT EXISTS (
+    SELECT FROM pg_auth_members m JOIN pg_roles r ON r.oid = m.roleid JOIN pg_roles o ON o.oid = m.member
+    WHERE r.rolname = g.role AND o.rolname = 'mnema_mover')
+UNION ALL
+SELECT 4, true, 'GRANT mnema_mover TO mnema_admin WITH INHERIT FALSE, SET TRUE'
+WHERE NOT EXISTS (
+    SELECT FROM pg_auth_members m JOIN pg_roles r ON r.oid = m.roleid JOIN pg_roles o ON o.oid = m.member
+    WHERE r.rolname = 'mnema_mover' AND o.rolname = 'mnema_admin' AND m.set_option)
+ORDER BY step, statement
+
 -- name: databases
 SELECT 1 AS step, true AS needed, format('CREATE DATABASE %I OWNER mnema_owner', $1::text) AS statement
 WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = $1::text)
@@ -97,6 +122,11 @@ SELECT 4, r.rolname <> 'mnema_backup', format('GRANT CONNECT ON DATABASE %I TO %
 FROM pg_database d, pg_roles r
 WHERE d.datname = current_database() AND r.rolname IN ('mnema_admin', 'mnema_app', 'mnema_backup')
   AND NOT EXISTS (SELECT FROM aclexplode(d.datacl) a WHERE a.grantee = r.oid AND a.privilege_type = 'CONNECT')
+UNION ALL
+-- A subscription belongs to the database.
+SELECT 4, false, format('GRANT CONNECT, CREATE ON DATABASE %I TO mnema_mover', current_database())
+WHERE to_regrole('mnema_mover') IS NOT NULL
+  AND NOT has_database_privilege(to_regrole('mnema_mover')::oid, current_database(), 'CREATE')
 UNION ALL
 SELECT 5, false, 'REVOKE ALL ON SCHEMA public FROM PUBLIC'
 WHERE has_schema_privilege('public', 'public', 'USAGE') OR has_schema_privilege('public', 'public', 'CREATE')

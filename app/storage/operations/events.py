@@ -1,10 +1,10 @@
 """Lists and counts of operational events. The journal writes them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
+
+from mnema_wire.overview import Event
 
 from app.domain.errors import InvalidInput
 from app.domain.filters import EventFilters
@@ -52,25 +52,9 @@ class EventStorage:
 _PAGE: Final = load_statements("operations/event_list.sql")["page"]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An operational event. It holds no text."""
-
-    id: UUID
-    ts: datetime
-    node: str
-    op: str
-    status: str
-    user_id: str | None
-    thread_id: str | None
-    memory_id: str | None
-    category: str | None
-    similarity: float | None
-
-
 async def list_events(
     tx: ReadTx, principal: Principal, filters: EventFilters, after: Position | None, limit: int
-) -> list[StoredEvent]:
+) -> list[Event]:
     """Return the events behind `after`, newest first. A key bound to agents gets those of its categories."""
     rows = await tx.fetch(
         _PAGE,
@@ -86,4 +70,4 @@ async def list_events(
         *(after or (None, None)),
         limit,
     )
-    return [StoredEvent(**dict(row)) for row in rows]
+    return [Event(**dict(row)) for row in rows]

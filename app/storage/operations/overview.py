@@ -7,6 +7,8 @@ from functools import cache
 from typing import Final
 from uuid import UUID
 
+from mnema_wire.overview import RelatedMemory, Relation, ThreadOverview, UserOverview
+
 from app.domain.principal import Principal
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
@@ -16,32 +18,11 @@ MOST_USER_IDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class UserCounts:
-    """A user and the active memories of the user. `last_activity_at`: the last change of a memory or a fact."""
-
-    user_id: str
-    memories: int
-    threads: int
-    last_activity_at: datetime | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadCounts:
-    """A thread and its active memories. `turns` are counted in `memories` too. `user_ids`: the first MOST_USER_IDS."""
-
-    thread_id: str
-    users: int
-    user_ids: tuple[str, ...]
-    turns: int
-    memories: int
-    revision: int
-    last_activity_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Activity:
-    """A number of active memories of a category and an agent (None: another agent, or none), and their last change."""
+    """A number of active memories of a category and an agent (None: another agent, or none).
+
+    `last_activity_at`: the latest change of a memory that was active then.
+    """
 
     category: str
     agent: str | None
@@ -60,7 +41,7 @@ class OverviewStorage:
         after: str | None,
         limit: int,
         artifact_category: str,
-    ) -> list[UserCounts]:
+    ) -> list[UserOverview]:
         """Return the users behind `after` that begin with `prefix`, by name.
 
         A key bound to agents sees users of artifacts alone only with the category of artifacts.
@@ -74,11 +55,11 @@ class OverviewStorage:
             limit,
             artifact_category,
         )
-        return [UserCounts(**dict(row)) for row in rows]
+        return [UserOverview(**dict(row)) for row in rows]
 
     async def list_threads(
         self, tx: ReadTx, principal: Principal, user_id: str | None, prefix: str | None, after: str | None, limit: int
-    ) -> list[ThreadCounts]:
+    ) -> list[ThreadOverview]:
         """Return the threads behind `after` that begin with `prefix`, by name.
 
         With `user_id`, return and count what this user has in them.
@@ -95,7 +76,7 @@ class OverviewStorage:
             limit,
             *(() if user_id is None else (user_id,)),
         )
-        return [ThreadCounts(**{**dict(row), "user_ids": tuple(row["user_ids"])}) for row in rows]
+        return [ThreadOverview(**dict(row)) for row in rows]
 
     async def count_activity(self, tx: ReadTx, principal: Principal, agents: Sequence[str] = ()) -> list[Activity]:
         """Return the active memories by category, and by agent for these agents."""
@@ -147,34 +128,12 @@ async def get_own_key(tx: ReadTx, principal: Principal) -> OwnKey | None:
 _GRAPH: Final = load_statements("operations/relation_graph.sql")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRelation:
-    """A relation of two memories, from the newer one to the older one."""
-
-    from_id: UUID
-    to_id: UUID
-    relation_type: str
-    strength: float
-
-
-@dataclass(frozen=True, slots=True)
-class RelatedMemory:
-    """A memory with relations. `text`: the first characters."""
-
-    id: UUID
-    text: str
-    category: str
-    type: str
-    importance: int
-    pinned: bool
-
-
 async def list_relations(
     tx: ReadTx, principal: Principal, user_id: str, min_strength: float, limit: int
-) -> list[StoredRelation]:
+) -> list[Relation]:
     """Return the strongest relations between active memories of the user, at most `limit`."""
     rows = await tx.fetch(_GRAPH["edges"], principal.tenant_id, principal.category_list, user_id, min_strength, limit)
-    return [StoredRelation(**dict(row)) for row in rows]
+    return [Relation(**dict(row)) for row in rows]
 
 
 async def read_nodes(tx: ReadTx, principal: Principal, ids: Sequence[UUID], characters: int) -> list[RelatedMemory]:

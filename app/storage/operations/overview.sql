@@ -1,6 +1,6 @@
 -- Lists of users and threads, and counts of agents and categories. $1 tenant, $2 the key's categories or null. Only
--- active memories count. They are read in two halves, because each half has an index of its own with all columns that
--- are read here.
+-- active memories count. Those of users are read in two halves, because each half has an index of its own with all
+-- columns that are read here.
 
 -- name: users
 -- $3 first characters or null, $4 the last user seen or null, $5 limit, $6 the category of artifacts. A key bound to
@@ -67,10 +67,8 @@ CROSS JOIN LATERAL (
 ORDER BY p.thread_id
 
 -- name: activity
--- By category, and by agent for the agents $3 (null: another agent, or none).
-SELECT a.category, a.agent, count(*) AS memories, max(a.updated_at) AS last_activity_at FROM (
-    SELECT m.category, CASE WHEN m.agent_id = ANY ($3::text[]) THEN m.agent_id END AS agent, m.updated_at FROM memories m
-    WHERE m.tenant_id = $1 AND m.state = 'active' AND m.type <> 'chunk'
-    UNION ALL SELECT m.category, CASE WHEN m.agent_id = ANY ($3::text[]) THEN m.agent_id END, m.updated_at FROM memories m
-    WHERE m.tenant_id = $1 AND m.state = 'active' AND m.type = 'chunk') a
-WHERE $2::text[] IS NULL OR a.category = ANY ($2) GROUP BY a.category, a.agent
+-- By category, and by agent for the agents $3 (null: another agent, or none), from the counts that are kept.
+SELECT c.category, a.name AS agent, sum(c.memories)::bigint AS memories, max(c.changed_at) AS last_activity_at
+FROM memory_counts c LEFT JOIN unnest($3::text[]) a(name) ON agent_key(a.name) = c.agent_key
+WHERE c.tenant_id = $1 AND ($2::text[] IS NULL OR c.category = ANY ($2))
+GROUP BY c.category, a.name HAVING sum(c.memories) > 0

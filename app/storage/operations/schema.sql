@@ -38,7 +38,8 @@ texts AS (
     SELECT r.oid, 3, i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid)
     FROM relations r JOIN pg_index i ON i.indrelid = r.oid
     UNION ALL
-    SELECT r.oid, 4, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid), t.tgenabled)
+    SELECT r.oid, 4, t.tgname, concat_ws(' ', pg_get_triggerdef(t.oid),
+        CASE WHEN t.tgname NOT IN ('at_home', 'directory_here') THEN t.tgenabled END)  -- enabled where there are clusters
     FROM relations r JOIN pg_trigger t ON t.tgrelid = r.oid AND NOT t.tgisinternal
     UNION ALL
     SELECT r.oid, 5, p.polname, concat_ws(' ', p.polcmd, p.polpermissive, pg_get_expr(p.polqual, r.oid),

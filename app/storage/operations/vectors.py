@@ -69,7 +69,7 @@ class VectorStorage:
 
     async def size_bytes(self) -> int:
         """Return the size of the space on disk in bytes."""
-        return int((await self._uow.call_definer(self._sql["size"]))[0]["bytes"])
+        return sum(int(row["bytes"]) for row in await self._uow.call_everywhere(self._sql["size"]))
 
     async def find_missing_one(self, principal: Principal, memory_id: UUID, *, tokens: bool) -> UnembeddedMemory | None:
         """Return the memory if it exists and `find_missing` would return it."""

@@ -9,6 +9,7 @@ import numpy as np
 from pgvector import HalfVector
 
 from app.domain.filters import Conditions, Filters
+from app.domain.languages import mark_language
 from app.domain.memory.memory import Memory
 from app.domain.memory.moments import NOW, Moments
 from app.domain.outages import PastIncomplete
@@ -32,7 +33,8 @@ class Search:
     search of their own; no other candidate is a chunk. `beside`: neighbouring turns of this many best candidates of
     each kind become candidates too. `exact`: the largest number of memories of a tenant that are all compared, without
     the approximate index. `moments`: the times that the search is about. Other than NOW, it is of one user, whose
-    memories may have the categories `today` now; no candidate is a chunk, and relations count for nothing.
+    memories may have the categories `today` now; no candidate is a chunk, and relations count for nothing. `spoken`:
+    the language of the text; None: told from it.
     """
 
     filters: Filters
@@ -51,11 +53,17 @@ class Search:
     chunk_categories: tuple[str, ...] = ()
     moments: Moments = NOW
     today: tuple[str, ...] = ()
+    spoken: str | None = None
 
     @property
     def row_conditions(self) -> Conditions | None:
         """The conditions of filters and `left_out` together; None if there are none."""
         return self.filters.row_conditions() | self.left_out or None
+
+    @property
+    def words(self) -> str:
+        """The text as the search by words reads it: in the language that is searched, else in its own."""
+        return mark_language(self.text, self.filters.language or self.spoken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class SearchStorage:
         row = await tx.fetchrow(
             self._recall,
             *filter_arguments(principal, search),
-            search.text,
+            search.words,
             None if search.vector is None else HalfVector(search.vector),
             search.dense,
             search.lexical,
@@ -115,7 +123,7 @@ class SearchStorage:
         row = await tx.fetchrow(
             self._recall_at,
             *filter_arguments(principal, search),
-            search.text,
+            search.words,
             None if search.vector is None else HalfVector(search.vector),
             search.dense,
             search.lexical,

@@ -1,5 +1,5 @@
 -- Statements of memory.query. Each calls a function of migrations/schema/functions that binds the tenant.
--- $1 tenant, $2 user or null, $3 categories, $4 row filters or null.
+-- $1 tenant, $2 user or null, $3 categories, $4 row filters or null. A query text is as mark_language returns it.
 
 -- name: recall
 -- $5 query text, $6 query vector or null, $7 dense and $8 lexical candidates, $9 the number of best candidates whose
@@ -31,3 +31,7 @@ SELECT * FROM read_chunks($1, $2, $3, $4, $5, $6)
 -- name: past_is_filled
 -- $2 as_of.
 SELECT past_is_filled($1, '{space}', $2)
+
+-- name: instructions
+-- $5 query vector or null, $6 the most instructions, $7 to $9 the times and categories of `recall_at`.
+SELECT * FROM standing_instructions($1, $2, $3, $4, '{space}', $5, $6, $7, $8, $9)

@@ -39,7 +39,6 @@ class UsageStorage:
         self, tx: ReadTx, principal: Principal, filters: UsageFilter, after: str | None, limit: int
     ) -> list[Usage]:
         """Return the usage of each user behind `after`, in the order of their ids, at most `limit`."""
-        days = filters.since, filters.until
         user_id = principal.reach(filters.user_id)
-        rows = await tx.fetch(_SQL["by_user"], principal.tenant_id, user_id, *days, after, limit)
+        rows = await tx.fetch(_SQL["by_user"], principal.tenant_id, user_id, filters.since, filters.until, after, limit)
         return [Usage(**row) for row in rows]

@@ -1,7 +1,6 @@
 """A user's export, one page at a time, so that no transaction stays open while a slow client reads."""
 
-from functools import cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from app.domain.filters import Conditions
@@ -10,6 +9,8 @@ from app.domain.principal import Principal
 from app.storage.rows import memory_columns
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx
+
+_SQL: Final = load_statements("retention/export.sql", columns=memory_columns("m"))
 
 KINDS = {
     **dict.fromkeys(("memory", "history", "change"), 500),
@@ -38,9 +39,7 @@ class ExportStorage:
         self, tx: ReadTx, principal: Principal, user_id: str, artifact_category: str
     ) -> dict[str, Any] | None:
         """Return the user's own row, or None if nothing in the principal's categories names the user."""
-        row = await tx.fetchrow(
-            _format_statement("user"), principal.tenant_id, user_id, principal.category_list, artifact_category
-        )
+        row = await tx.fetchrow(_SQL["user"], principal.tenant_id, user_id, principal.category_list, artifact_category)
         return dict(row) if row else None
 
     async def list_records(
@@ -55,7 +54,7 @@ class ExportStorage:
         """Return the page of one of KINDS that follows id `after`."""
         more = (artifact_category,) if kind == "artifact" else ()
         rows = await tx.fetch(
-            _format_statement(kind), principal.tenant_id, user_id, principal.category_list, after, KINDS[kind], *more
+            _SQL[kind], principal.tenant_id, user_id, principal.category_list, after, KINDS[kind], *more
         )
         return [dict(row) for row in rows]
 
@@ -70,7 +69,7 @@ class ExportStorage:
     ) -> list[dict[str, Any]]:
         """Return the page of the user's matching memories that follows id `after`, as they were."""
         rows = await tx.fetch(
-            _format_statement("memory_at"),
+            _SQL["memory_at"],
             principal.tenant_id,
             user_id,
             principal.category_list,
@@ -81,8 +80,3 @@ class ExportStorage:
             conditions,
         )
         return [dict(row) for row in rows]
-
-
-@cache
-def _format_statement(name: str) -> str:
-    return load_statements("retention/export.sql")[name].format(columns=memory_columns("m"))

@@ -22,8 +22,8 @@ FROM memories m CROSS JOIN LATERAL (
     SELECT * FROM history x WHERE x.tenant_id = $1 AND x.memory_id = m.id::text AND ($4::uuid IS NULL OR x.id > $4) OFFSET 0) h
 WHERE m.tenant_id = $1 AND m.user_pk = user_pk_of($1, $2)
   AND ($3::text[] IS NULL OR (m.category = ANY ($3) AND h.event <> 'LINK'
-                              AND coalesce(h.meta#>>'{{before,category}}', m.category) = ANY ($3)
-                              AND coalesce(h.meta#>>'{{after,category}}', m.category) = ANY ($3)))
+                              AND coalesce(h.meta#>>'{before,category}', m.category) = ANY ($3)
+                              AND coalesce(h.meta#>>'{after,category}', m.category) = ANY ($3)))
 ORDER BY h.id LIMIT $5
 
 -- name: change

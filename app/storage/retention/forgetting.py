@@ -3,6 +3,7 @@
 import asyncio
 from datetime import datetime
 from functools import cache
+from typing import Final
 
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
@@ -21,6 +22,8 @@ from app.storage.statements import load_statements
 from app.storage.turn_memory.artifacts import ArtifactRetention, erase_artifacts
 from app.storage.uow import ReadTx, UnitOfWork, WriteTx
 
+_SQL: Final = load_statements("retention/forgetting.sql", columns=memory_columns("m"))
+
 
 class ForgettingStorage:
     """Statements that find memories by age, expire records and erase users. The journal changes memories."""
@@ -34,31 +37,29 @@ class ForgettingStorage:
     ) -> list[Memory]:
         """Return active, unpinned memories of low importance that nobody read or changed in the policy's time."""
         before = policy.forget_before(now)
-        rows = await tx.fetch(_format_statement("forgettable"), principal.tenant_id, before, policy.forget_below, limit)
+        rows = await tx.fetch(_SQL["forgettable"], principal.tenant_id, before, policy.forget_below, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_overdue(self, tx: ReadTx, principal: Principal, now: TrustedTime, limit: int) -> list[Memory]:
         """Return active memories past their `expires_at`."""
-        rows = await tx.fetch(_format_statement("overdue"), principal.tenant_id, now.moment, limit)
+        rows = await tx.fetch(_SQL["overdue"], principal.tenant_id, now.moment, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_purgeable(self, tx: ReadTx, principal: Principal, now: TrustedTime, limit: int) -> list[Memory]:
         """Return soft-deleted memories that can no longer be restored."""
-        rows = await tx.fetch(_format_statement("purgeable"), principal.tenant_id, now.moment, limit)
+        rows = await tx.fetch(_SQL["purgeable"], principal.tenant_id, now.moment, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_overflowing(self, tx: ReadTx, principal: Principal, max_entries: int, limit: int) -> list[Memory]:
         """Return the oldest unpinned entries of threads with more than `max_entries` of one user."""
-        rows = await tx.fetch(_format_statement("overflowing"), principal.tenant_id, max_entries, limit)
+        rows = await tx.fetch(_SQL["overflowing"], principal.tenant_id, max_entries, limit)
         return [memory_from_row(row) for row in rows]
 
     async def find_thread_overflow(
         self, tx: ReadTx, principal: Principal, user_id: str, thread_id: str, max_entries: int, limit: int
     ) -> list[Memory]:
         """Return the same as `find_overflowing`, for one user in one thread."""
-        rows = await tx.fetch(
-            _format_statement("overflowing_thread"), principal.tenant_id, max_entries, limit, user_id, thread_id
-        )
+        rows = await tx.fetch(_SQL["overflowing_thread"], principal.tenant_id, max_entries, limit, user_id, thread_id)
         return [memory_from_row(row) for row in rows]
 
     async def expire_records(
@@ -81,7 +82,7 @@ class ForgettingStorage:
         limit = policy.records_batch
         rows = await self._uow.call(
             principal,
-            _format_statement("expire"),
+            _SQL["expire"],
             policy.change_log_revisions,
             policy.events_before(now, longest),
             records_before,
@@ -110,15 +111,15 @@ class ForgettingStorage:
         begun. Raise WriteContention if the two blocked each other.
         """
         async with self._uow.write(principal, timeout_s=LONG_S) as tx:
-            stored = await tx.fetchrow(_format_statement("lock_user"), principal.tenant_id, user_id) is not None
+            stored = await tx.fetchrow(_SQL["lock_user"], principal.tenant_id, user_id) is not None
             if not stored and not await tx.fetchval(_traces_statement(), principal.tenant_id, user_id):
                 # a server may keep a turn of the user that the database has never seen
                 hidden = user_tombstone(self._secret, principal.tenant_id, user_id)
-                await tx.execute(_format_statement("refuse_earlier"), principal.tenant_id, hidden)
+                await tx.execute(_SQL["refuse_earlier"], principal.tenant_id, hidden)
                 return None
-            await tx.fetchval(_format_statement("lock_memories"), principal.tenant_id, user_id)
-            threads: int = await tx.fetchval(_format_statement("erase_threads"), principal.tenant_id, user_id)
-            rows = await tx.fetch(_format_statement("texts"), principal.tenant_id, user_id)
+            await tx.fetchval(_SQL["lock_memories"], principal.tenant_id, user_id)
+            threads: int = await tx.fetchval(_SQL["erase_threads"], principal.tenant_id, user_id)
+            rows = await tx.fetch(_SQL["texts"], principal.tenant_id, user_id)
             texts = [*(row["text"] for row in rows), *await consent_texts(tx, principal, user_id)]
             turns = [row["turn"] for row in rows]
             # in a thread: documents have many texts
@@ -132,7 +133,7 @@ class ForgettingStorage:
             artifacts = await erase_artifacts(tx, principal, user_id)
             receipts = await erase_receipts(tx, principal, user_id)  # before the memories that it looks for
             counts: dict[str, int] = await tx.fetchval(
-                _format_statement("erase"),
+                _SQL["erase"],
                 principal.tenant_id,
                 user_id,
                 [*hashes, hidden],
@@ -155,21 +156,15 @@ class ForgettingStorage:
 
 
 @cache
-def _format_statement(name: str) -> str:
-    return load_statements("retention/forgetting.sql")[name].format(columns=memory_columns("m"))
-
-
-@cache
 def _of_table(name: str, table: str) -> str:
-    return load_statements("retention/forgetting.sql")[name].format(table=table)
+    return _SQL[name].replace("{table}", table)
 
 
 @cache
 def _traces_statement() -> str:
     """Return the statement that tells whether any table of the catalogue names a user."""
     owned = [_of_table("trace", table) for table, data in TABLES.items() if data.names_owner]
-    items = load_statements("retention/forgetting.sql")["trace_of_items"]
-    return "SELECT " + " OR ".join(f"({statement})" for statement in [*owned, items])
+    return "SELECT " + " OR ".join(f"({statement})" for statement in [*owned, _SQL["trace_of_items"]])
 
 
 _RECEIPTS = load_statements("receipts/receipts.sql")

@@ -77,8 +77,8 @@ SELECT text, CASE WHEN type = 'turn' THEN id::text END AS turn FROM mine
 UNION SELECT steps_text, source->>'turn_id' FROM mine
 UNION SELECT NULL, source_message_id FROM facts WHERE tenant_id = $1 AND user_id = $2
 UNION SELECT t.text, NULL FROM mine JOIN history h ON h.tenant_id = $1 AND h.memory_id = mine.id::text,
-    LATERAL (VALUES (h.meta#>>'{{before,text}}'), (h.meta#>>'{{after,text}}'), (h.meta->>'incoming'),
-                    (h.meta#>>'{{before,steps_text}}'), (h.meta#>>'{{after,steps_text}}')) AS t(text)
+    LATERAL (VALUES (h.meta#>>'{before,text}'), (h.meta#>>'{after,text}'), (h.meta->>'incoming'),
+                    (h.meta#>>'{before,steps_text}'), (h.meta#>>'{after,steps_text}')) AS t(text)
 
 -- name: erase_threads
 SELECT erase_threads($1, $2)

@@ -61,9 +61,6 @@ class ImportStorage:
             found = await tx.fetch(self._sql[kind], principal.tenant_id, user_id, list(rows))
             outcomes = {row["n"]: row["outcome"] for row in found}
             new = [row["id"] for row in found if row["outcome"] == "imported"] if kind in MARKS else []
-            if kind == "context_patch":
-                decided = [row for row in rows if row["id"] in new]
-                await tx.execute(self._sql["context_decision"], principal.tenant_id, user_id, decided)
             if kind == "memory":
                 await self._refuse_cycles(tx, principal, [row for row in rows if row["id"] in new])
             if new:

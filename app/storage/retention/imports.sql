@@ -7,8 +7,7 @@
 SELECT ensure_users($1, jsonb_build_array($2::text))
 
 -- name: lock_user
--- The setting lets the imported decisions about the user's context pass (`decide_once`).
-SELECT u.user_pk, set_config('app.importing', 'on', true) FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
+SELECT u.user_pk FROM users u WHERE u.tenant_id = $1 AND u.user_id = $2
 FOR NO KEY UPDATE OF u
 
 -- name: erased
@@ -35,15 +34,17 @@ WITH given AS MATERIALIZED (
         actor_id text, role text, type text, category text, text text, steps_text text, text_hash bytea, importance smallint,
         pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamptz,
         version int, created_at timestamptz, updated_at timestamptz, stored_at timestamptz, fact_topic text,
-        expires_at timestamptz, language text, valid_from timestamptz, valid_to timestamptz, last_accessed timestamptz,
+        expires_at timestamptz, language text, valid_from timestamptz, valid_to timestamptz, origin text,
+        last_accessed timestamptz,
         hits bigint)),
 put AS (
     INSERT INTO memories (tenant_id, user_pk, user_id, id, thread_id, seq, agent_id, run_id, actor_id, role, type, category,
         text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, superseded_by, purge_at, version,
-        created_at, updated_at, stored_at, fact_topic, expires_at, language, valid_from, valid_to)
+        created_at, updated_at, stored_at, fact_topic, expires_at, language, valid_from, valid_to, origin)
         SELECT $1, user_pk_of($1, $2), $2, id, thread_id, seq, agent_id, run_id, actor_id, role, type, category, text,
             steps_text, text_hash, importance, pinned, tags, state, source, metadata, superseded_by, purge_at, version,
-            created_at, updated_at, coalesce(stored_at, now()), fact_topic, expires_at, language, valid_from, valid_to
+            created_at, updated_at, coalesce(stored_at, now()), fact_topic, expires_at, language, valid_from, valid_to,
+            origin
         FROM given ON CONFLICT DO NOTHING RETURNING id),
 accessed AS (
     INSERT INTO memory_access (tenant_id, memory_id, last_accessed, hits)
@@ -118,38 +119,34 @@ SELECT g.n, g.id::text, CASE WHEN p.id IS NOT NULL THEN 'imported' WHEN o.user_i
 FROM given g LEFT JOIN put p ON p.id = g.id LEFT JOIN facts o ON o.tenant_id = $1 AND o.id = g.id
 
 -- name: context_patch
--- A decided proposal is decided by `context_decision`.
+-- A proposal that is stored decided was decided elsewhere (`refuse_undecided_value`).
 WITH given AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset($3::jsonb) AS r(n int, id uuid, field text, value text, value_key bytea,
         sensitive boolean, signals jsonb, actor text, thread_id text, created_at timestamptz, expires_at timestamptz,
-        keys uuid[])),
+        keys uuid[], state text, decided_at timestamptz, decided_by text, way text, answer_id uuid)),
 put AS (
     INSERT INTO context_patches (tenant_id, user_id, id, field, value, value_key, sensitive, signals, actor, thread_id,
-        created_at, expires_at, keys)
-        SELECT $1, $2, id, field, value, value_key, sensitive, signals, actor, thread_id, created_at, expires_at, keys
+        created_at, expires_at, keys, state, decided_at, decided_by, way, answer_id)
+        SELECT $1, $2, id, field, value, value_key, sensitive, signals, actor, thread_id, created_at, expires_at, keys,
+            state, decided_at, decided_by, way, answer_id
         FROM given ON CONFLICT DO NOTHING RETURNING id)
 SELECT g.n, g.id::text, CASE WHEN p.id IS NOT NULL THEN 'imported' WHEN o.user_id = $2 THEN 'unchanged'
                              WHEN o.id IS NOT NULL THEN 'id_taken' ELSE 'conflict' END AS outcome
 FROM given g LEFT JOIN put p ON p.id = g.id LEFT JOIN context_patches o ON o.tenant_id = $1 AND o.id = g.id
 
--- name: context_decision
-UPDATE context_patches p SET state = r.state, decided_at = r.decided_at, decided_by = r.decided_by, way = r.way,
-    answer_id = r.answer_id
-FROM jsonb_to_recordset($3::jsonb) AS r(id uuid, state text, decided_at timestamptz, decided_by text, way text,
-                                        answer_id uuid)
-WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.id = r.id AND r.state <> 'pending'
-
 -- name: context_value
+-- A value that was decided here, or withdrawn here, stays as it is.
 WITH given AS MATERIALIZED (
-    SELECT r.*, EXISTS (SELECT FROM context_patches p WHERE p.tenant_id = $1 AND p.user_id = $2 AND p.id = r.id
-        AND (p.field, p.value) = (r.field, r.value) AND p.state IN ('approved', 'applied')) AS decided
-    FROM jsonb_to_recordset($3::jsonb) AS r(n int, id uuid, field text, item text, value text, updated_at timestamptz)),
+    SELECT r.*, p.id IS NOT NULL AS decided, p.decided_stamp IS NOT NULL OR has_own_history($1, r.id) AS ours
+    FROM jsonb_to_recordset($3::jsonb) AS r(n int, id uuid, field text, item text, value text, updated_at timestamptz)
+    LEFT JOIN context_patches p ON p.tenant_id = $1 AND p.user_id = $2 AND p.id = r.id
+        AND (p.field, p.value) = (r.field, r.value) AND p.state IN ('approved', 'applied')),
 put AS (
     INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at)
-        SELECT $1, $2, field, item, value, id, updated_at FROM given WHERE decided
+        SELECT $1, $2, field, item, value, id, updated_at FROM given WHERE decided AND NOT ours
         ON CONFLICT DO NOTHING RETURNING patch_id)
 SELECT g.n, g.id::text, CASE WHEN p.patch_id IS NOT NULL THEN 'imported' WHEN NOT g.decided THEN 'missing'
-                             WHEN o.patch_id IS NOT NULL THEN 'unchanged' ELSE 'conflict' END AS outcome
+                             WHEN o.patch_id IS NOT NULL OR g.ours THEN 'unchanged' ELSE 'conflict' END AS outcome
 FROM given g LEFT JOIN put p ON p.patch_id = g.id
 LEFT JOIN user_context o ON o.tenant_id = $1 AND o.user_id = $2 AND o.patch_id = g.id
 

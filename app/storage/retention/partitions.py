@@ -37,29 +37,36 @@ class PartitionStorage:
 
     async def add_partitions(self) -> AddedPartitions:
         """Make the missing partitions of this week and the next ones."""
-        rows = await self._uow.call_definer("SELECT add_partitions() AS done")
-        return AddedPartitions(**rows[0]["done"])
+        done = [row["done"] for row in await self._uow.call_everywhere("SELECT add_partitions() AS done")]
+        return AddedPartitions(
+            added=[name for one in done for name in one["added"]],
+            moved=sum(one["moved"] for one in done),
+            skipped=[name for one in done for name in one["skipped"]],
+            busy=any(one["busy"] for one in done),
+        )
 
     async def longest_kept(self, defaults: ForgettingPolicy) -> LongestKept:
         """Return the longest time that any tenant keeps rows. `defaults`: the installation's policy."""
-        rows = await self._uow.call_definer(
+        rows = await self._uow.call_everywhere(
             "SELECT * FROM longest_kept($1, $2)", defaults.events_days, defaults.receipts_days
         )
-        return LongestKept(**rows[0])
+        return LongestKept(max(row["events"] for row in rows), max(row["receipts"] for row in rows))
 
     async def drop_partitions(
         self, defaults: ForgettingPolicy, now: TrustedTime, *, dry_run: bool
     ) -> list[OldWeek] | None:
         """Drop the oldest week that no tenant keeps any longer; return it alone, or nothing if there is none.
 
+        Each cluster drops one.
+
         Return None if a lock could not be taken in time. If `dry_run`, drop nothing and return all such weeks.
         """
-        rows = await self._uow.call_definer(
+        rows = await self._uow.call_everywhere(
             "SELECT drop_partitions($1, $2, $3, $4) AS weeks",
             defaults.events_days,
             defaults.receipts_days,
             now.moment,
             dry_run,
         )
-        weeks = rows[0]["weeks"]
-        return None if weeks is None else [OldWeek(**week) for week in weeks]
+        weeks = [OldWeek(**week) for row in rows for week in row["weeks"] or ()]
+        return None if not weeks and any(row["weeks"] is None for row in rows) else weeks

@@ -155,7 +155,11 @@ TABLES: Final[Mapping[str, TableData]] = {
         "user_pk user_id thread_id agent_id run_id actor_id role text steps_text text_hash tags source metadata tsv"
         " fact_topic",
         "tenant_id id seq type category importance pinned state superseded_by purge_at version created_at updated_at"
-        " expires_at language valid_from valid_to stored_at",
+        " expires_at language valid_from valid_to origin stored_at",
+    ),
+    "moves": _kept(
+        "tenant_id id source target step error details aborted_at erasures_owed started_at changed_at ended_at",
+        "work of operators",
     ),
     "memory_access": _owned("memories", "", "tenant_id memory_id last_accessed hits"),
     "memory_batches": _owned(
@@ -164,6 +168,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         "tenant_id id action undoes user_pks categories matched changed skipped actor created_at stamp",
         stays={"filters": Fate.cleared, "changes": Fate.cleared},
     ),
+    "memory_counts": _kept("tenant_id category agent_key id memories changed_at", "numbers; hashes of agents' names"),
     "past_": _owned(
         "memories",
         "user_pk embedding tokens tsv",
@@ -171,6 +176,7 @@ TABLES: Final[Mapping[str, TableData]] = {
         reason="made of history; one table an embedding space",
     ),
     "history_fills": _kept("tenant_id space began after_id", "the progress of a job"),
+    "placements": _kept("tenant_id cluster epoch region changed_at", "the tenant's cluster"),
     "receipt_items": _owned(
         "erase_receipts", "", "tenant_id receipt_id place part memory_id category version relevance bullet"
     ),
@@ -182,6 +188,8 @@ TABLES: Final[Mapping[str, TableData]] = {
     ),
     "reflections": _owned("users", "user_id thread_id", "tenant_id kind rev at tries"),
     "relations": _owned("erase_user", "", "tenant_id id from_id to_id relation_type strength created_at"),
+    "residences": _kept("tenant_id state epoch number changed_at", "the tenant's cluster"),
+    "revocations": _kept("tenant_id key_id revoked_at", "programs, not people"),
     "sources": _owned(
         "erase_sources",
         "user_id name root_path agent_id include exclude",
@@ -203,6 +211,7 @@ TABLES: Final[Mapping[str, TableData]] = {
     "tenant_configs": _kept(
         "tenant_id version document actor note created_at stamp", "names of agents and categories, and settings"
     ),
+    "tenant_epochs": _kept("tenant_id epoch up_to", "the tenant's former clusters"),
     "tenants": _kept("id name created_at", "the organisation"),
     "thread_revision": _kept(
         "tenant_id rev pruned erased", "a counter; what raised it is in change_log", thread_id=Fate.renamed

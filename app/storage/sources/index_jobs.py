@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 from enum import StrEnum
-from functools import cache
+from typing import Final
 from uuid import UUID
 
 from app.domain.paging import Position
@@ -26,6 +26,9 @@ COLUMNS = (
     "started_at",
     "ended_at",
     "updated_at",
+)
+_SQL: Final = load_statements(
+    "sources/index_jobs.sql", columns=", ".join(f"j.{column}" for column in (*COLUMNS, *COUNTS))
 )
 
 
@@ -66,17 +69,17 @@ class IndexJobStorage:
         """
         if tx is None:
             rows = await self._uow.call(
-                principal, _format_statement("queue"), source_id, new_id(), new_id(), kind.value, cause.value
+                principal, _SQL["queue"], source_id, new_id(), new_id(), kind.value, cause.value
             )
         else:
             rows = await tx.fetch(
-                _format_statement("queue"), principal.tenant_id, source_id, new_id(), new_id(), kind.value, cause.value
+                _SQL["queue"], principal.tenant_id, source_id, new_id(), new_id(), kind.value, cause.value
             )
         return _job_from_row(rows[0]) if rows else None
 
     async def get_job(self, tx: ReadTx, principal: Principal, index_job_id: UUID) -> IndexJob | None:
         """Return an index job, None if there is none with this id."""
-        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, index_job_id)
+        row = await tx.fetchrow(_SQL["get"], principal.tenant_id, index_job_id)
         return _job_from_row(row) if row else None
 
     async def list_jobs(
@@ -84,39 +87,37 @@ class IndexJobStorage:
     ) -> list[IndexJob]:
         """Return a page of a source's index jobs, newest first."""
         page = after or (None, None)
-        rows = await tx.fetch(_format_statement("list"), principal.tenant_id, source_id, *page, limit)
+        rows = await tx.fetch(_SQL["list"], principal.tenant_id, source_id, *page, limit)
         return [_job_from_row(row) for row in rows]
 
     async def begin_job(self, principal: Principal, index_job_id: UUID) -> Beginning:
         """Begin an index job or go on with it."""
-        [row] = await self._uow.call(principal, _format_statement("begin"), index_job_id)
+        [row] = await self._uow.call(principal, _SQL["begin"], index_job_id)
         return Beginning(row["outcome"])
 
     async def hold_source(self, tx: WriteTx, principal: Principal, index_job: IndexJob, worker: str) -> Hold:
         """Lock the source until the transaction ends, if `worker` still has the job."""
-        hold = await tx.fetchval(
-            _format_statement("hold"), principal.tenant_id, index_job.source_id, index_job.job_id, worker
-        )
+        hold = await tx.fetchval(_SQL["hold"], principal.tenant_id, index_job.source_id, index_job.job_id, worker)
         return Hold(hold)
 
     async def record_plan(
         self, tx: WriteTx, principal: Principal, index_job_id: UUID, todo: int, unchanged: int, rejected: int
     ) -> None:
         """Store how many files are left to do and how many stay as they are."""
-        await tx.execute(_format_statement("plan"), principal.tenant_id, index_job_id, todo, unchanged, rejected)
+        await tx.execute(_SQL["plan"], principal.tenant_id, index_job_id, todo, unchanged, rejected)
 
     async def add_progress(self, tx: WriteTx, principal: Principal, index_job_id: UUID, progress: Progress) -> None:
         """Add to the counts of a job, in the transaction of what they count."""
         counts = (getattr(progress, name) for name in COUNTS)
-        await tx.execute(_format_statement("advance"), principal.tenant_id, index_job_id, *counts)
+        await tx.execute(_SQL["advance"], principal.tenant_id, index_job_id, *counts)
 
     async def end_job(self, tx: WriteTx, principal: Principal, index_job_id: UUID, error: str | None) -> None:
         """Mark a job done, or failed with an error: a code and a sentence."""
-        await tx.execute(_format_statement("end"), principal.tenant_id, index_job_id, error)
+        await tx.execute(_SQL["end"], principal.tenant_id, index_job_id, error)
 
     async def forget_jobs(self, tx: WriteTx, principal: Principal, source_id: UUID, kept: int) -> None:
         """Delete the ended jobs of a source but for the newest `kept`."""
-        await tx.execute(_format_statement("forget"), principal.tenant_id, source_id, kept)
+        await tx.execute(_SQL["forget"], principal.tenant_id, source_id, kept)
 
 
 def _job_from_row(row: Row) -> IndexJob:
@@ -130,9 +131,3 @@ def _job_from_row(row: Row) -> IndexJob:
         },
         progress=Progress(**{name: row[name] for name in COUNTS}),
     )
-
-
-@cache
-def _format_statement(name: str) -> str:
-    columns = ", ".join(f"j.{column}" for column in (*COLUMNS, *COUNTS))
-    return load_statements("sources/index_jobs.sql")[name].format(columns=columns)

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from app.domain.paging import Position
 from app.domain.principal import Principal
-from app.domain.sources.folder import EntryKind, SourceRoot
+from app.domain.sources.folder import EntryKind, EntryState, FileOutcome, SourceRoot, TreeEntry
 from app.domain.sources.source import NewSource, Source, SourceKind, SourceState, SourceStatus
-from app.domain.sources.tree import EntryState, FileOutcome, TreeEntry
 from app.storage.identity import new_id
 from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, UnitOfWork, WriteTx
@@ -30,6 +28,7 @@ COLUMNS = (
     "created_at",
     "updated_at",
 )
+_SQL: Final = load_statements("sources/sources.sql", columns=", ".join(f"s.{column}" for column in COLUMNS))
 
 
 class Usage(NamedTuple):
@@ -60,9 +59,9 @@ class SourceStorage:
         """
         row = {**asdict(source), "id": str(new_id())}
         if tx is None:
-            [stored] = await self._uow.call(principal, _format_statement("create"), row)
+            [stored] = await self._uow.call(principal, _SQL["create"], row)
         else:
-            [stored] = await tx.fetch(_format_statement("create"), principal.tenant_id, row)
+            [stored] = await tx.fetch(_SQL["create"], principal.tenant_id, row)
         return _source_from_row(stored)
 
     async def find_folder(
@@ -70,19 +69,19 @@ class SourceStorage:
     ) -> Source | None:
         """Return the source of a folder for a user and category, None if there is none or it is removed."""
         row = await tx.fetchrow(
-            _format_statement("find_folder"), principal.tenant_id, principal.category_list, user_id, category, root_path
+            _SQL["find_folder"], principal.tenant_id, principal.category_list, user_id, category, root_path
         )
         return _source_from_row(row) if row else None
 
     async def lock_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> Source | None:
         """Lock a source until the transaction ends, and return it; None if the principal sees none with this id."""
-        row = await tx.fetchrow(_format_statement("lock"), principal.tenant_id, principal.category_list, source_id)
+        row = await tx.fetchrow(_SQL["lock"], principal.tenant_id, principal.category_list, source_id)
         return _source_from_row(row) if row else None
 
     async def change_source(self, tx: WriteTx, principal: Principal, source: Source) -> Source:
         """Store the name, the patterns and `watch` of a locked source, and return it."""
         row = await tx.fetchrow(
-            _format_statement("change"),
+            _SQL["change"],
             principal.tenant_id,
             source.id,
             source.name,
@@ -94,12 +93,12 @@ class SourceStorage:
 
     async def get_source(self, tx: ReadTx, principal: Principal, source_id: UUID) -> Source | None:
         """Return a source, also a removed one; None if the principal sees none with this id."""
-        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, principal.category_list, source_id)
+        row = await tx.fetchrow(_SQL["get"], principal.tenant_id, principal.category_list, source_id)
         return _source_from_row(row) if row else None
 
     async def get_status(self, tx: ReadTx, principal: Principal, source_id: UUID) -> tuple[Source, SourceStatus] | None:
         """Return a source and what it holds; None if the principal sees none with this id."""
-        row = await tx.fetchrow(_format_statement("status"), principal.tenant_id, principal.category_list, source_id)
+        row = await tx.fetchrow(_SQL["status"], principal.tenant_id, principal.category_list, source_id)
         return (_source_from_row(row), _status_from_row(row)) if row else None
 
     async def list_sources(
@@ -108,7 +107,7 @@ class SourceStorage:
         """Return a page of sources, newest first, each with what it holds."""
         page = after or (None, None)
         rows = await tx.fetch(
-            _format_statement("list"),
+            _SQL["list"],
             principal.tenant_id,
             principal.category_list,
             principal.reach(user_id),
@@ -119,23 +118,23 @@ class SourceStorage:
 
     async def list_watched(self, tx: ReadTx, principal: Principal) -> list[WatchedFolder]:
         """Return the folders of the tenant that are to be watched."""
-        rows = await tx.fetch(_format_statement("watched"), principal.tenant_id)
+        rows = await tx.fetch(_SQL["watched"], principal.tenant_id)
         return [
             WatchedFolder(row["id"], SourceRoot(principal.tenant_id, row["root_path"]), row["idle_s"]) for row in rows
         ]
 
     async def mark_removed(self, tx: WriteTx, principal: Principal, source_id: UUID) -> bool:
         """Hide a source from queries; return False if it is removed already."""
-        tag = await tx.execute(_format_statement("mark_removed"), principal.tenant_id, source_id)
+        tag = await tx.execute(_SQL["mark_removed"], principal.tenant_id, source_id)
         return tag == "UPDATE 1"
 
     async def delete_source(self, tx: WriteTx, principal: Principal, source_id: UUID) -> None:
         """Delete a source that has no files any more."""
-        await tx.execute(_format_statement("delete"), principal.tenant_id, source_id)
+        await tx.execute(_SQL["delete"], principal.tenant_id, source_id)
 
     async def read_usage(self, tx: ReadTx, principal: Principal) -> Usage:
         """Return what counts against the tenant's quota."""
-        row = await tx.fetchrow(_format_statement("usage"), principal.tenant_id)
+        row = await tx.fetchrow(_SQL["usage"], principal.tenant_id)
         return Usage(row["bytes"], row["chunks"]) if row else Usage(0, 0)
 
 
@@ -144,7 +143,7 @@ async def erase_sources(tx: WriteTx, principal: Principal, user_id: str) -> dict
 
     It leaves the chunks' memories and the blobs of uploads, which are deleted with those of the user.
     """
-    counts: dict[str, int] = await tx.fetchval(_format_statement("erase"), principal.tenant_id, user_id)
+    counts: dict[str, int] = await tx.fetchval(_SQL["erase"], principal.tenant_id, user_id)
     return counts
 
 
@@ -157,12 +156,6 @@ def _source_from_row(row: Row) -> Source:
 def _status_from_row(row: Row) -> SourceStatus:
     names = "files", "indexed", "waiting", "rejected", "chunks", "bytes", "synced_at", "error"
     return SourceStatus(SourceState(row["status"]), **{name: row[name] for name in names})
-
-
-@cache
-def _format_statement(name: str) -> str:
-    columns = ", ".join(f"s.{column}" for column in COLUMNS)
-    return load_statements("sources/sources.sql")[name].format(columns=columns)
 
 
 _TREE = load_statements("sources/tree.sql")

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from app.domain.principal import Principal
@@ -14,6 +13,7 @@ from app.storage.statements import load_statements
 from app.storage.uow import ReadTx, Row, WriteTx
 
 COLUMNS = tuple(field.name for field in fields(SourceFile))
+_SQL: Final = load_statements("sources/uploads.sql", columns=", ".join(f"f.{column}" for column in COLUMNS))
 
 
 class UploadUsage(NamedTuple):
@@ -43,30 +43,30 @@ class UploadStorage:
     ) -> list[SourceFile]:
         """Return a page of files by path, of those in a state if it is given."""
         rows = await tx.fetch(
-            _format_statement("list"), principal.tenant_id, source_id, state.value if state else None, after, limit
+            _SQL["list"], principal.tenant_id, source_id, state.value if state else None, after, limit
         )
         return [_file_from_row(row) for row in rows]
 
     async def get_file(self, tx: ReadTx, principal: Principal, source_id: UUID, file_id: UUID) -> SourceFile | None:
         """Return a file of the source, None if it has none with this id."""
-        row = await tx.fetchrow(_format_statement("get"), principal.tenant_id, source_id, file_id)
+        row = await tx.fetchrow(_SQL["get"], principal.tenant_id, source_id, file_id)
         return _file_from_row(row) if row else None
 
     async def find_file(self, tx: ReadTx, principal: Principal, source_id: UUID, path: str) -> SourceFile | None:
         """Return the file of a path, None if there is none."""
-        row = await tx.fetchrow(_format_statement("find"), principal.tenant_id, source_id, path)
+        row = await tx.fetchrow(_SQL["find"], principal.tenant_id, source_id, path)
         return _file_from_row(row) if row else None
 
     async def read_usage(self, tx: ReadTx, principal: Principal, source_id: UUID, path: str) -> UploadUsage:
         """Return what counts against the quota, without the file of the path."""
-        row = await tx.fetchrow(_format_statement("usage"), principal.tenant_id, source_id, path)
+        row = await tx.fetchrow(_SQL["usage"], principal.tenant_id, source_id, path)
         return UploadUsage(row["bytes"], row["files"]) if row else UploadUsage(0, 0)
 
     async def put_upload(self, tx: WriteTx, principal: Principal, source: Source, upload: Upload) -> SourceFile:
         """Store an uploaded file, in place of an earlier one of the same path. It waits for an index job."""
         u = upload
         row = await tx.fetchrow(
-            _format_statement("put"),
+            _SQL["put"],
             principal.tenant_id,
             new_id(),
             source.id,
@@ -82,23 +82,17 @@ class UploadStorage:
 
     async def lock_user(self, tx: WriteTx, principal: Principal, user_id: str) -> None:
         """Lock a user alone until the transaction ends, as purging chunks requires. Do it before any other lock."""
-        await tx.execute(_format_statement("lock_user"), principal.tenant_id, user_id)
+        await tx.execute(_SQL["lock_user"], principal.tenant_id, user_id)
 
     async def list_chunks(self, tx: ReadTx, principal: Principal, file_id: UUID) -> list[UUID]:
         """Return the ids of a file's chunks, in order."""
-        rows = await tx.fetch(_format_statement("chunks"), principal.tenant_id, file_id)
+        rows = await tx.fetch(_SQL["chunks"], principal.tenant_id, file_id)
         return [row["memory_id"] for row in rows]
 
     async def discard_blob(self, tx: WriteTx, principal: Principal, uri: str) -> None:
         """Delete a blob that no file refers to any more."""
-        await tx.fetchval(_format_statement("discard"), principal.tenant_id, uri)
+        await tx.fetchval(_SQL["discard"], principal.tenant_id, uri)
 
 
 def _file_from_row(row: Row) -> SourceFile:
     return SourceFile(**{**{name: row[name] for name in COLUMNS}, "state": FileState(row["state"])})
-
-
-@cache
-def _format_statement(name: str) -> str:
-    columns = ", ".join(f"f.{column}" for column in COLUMNS)
-    return load_statements("sources/uploads.sql")[name].format(columns=columns)

@@ -5,15 +5,18 @@ that a new one is included. Each batch is a transaction of its own; run the remo
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from uuid import UUID
 
 import asyncpg
 
 from app.domain.errors import NotFound, WrongState
+from app.domain.outages import TenantMoving
 from app.domain.principal import Principal
 from app.ports import BlobStore
+from app.storage.clusters.move_session import RUNNING
 from app.storage.database_url import connect
 from app.storage.journal import RECORD_PURGES
 from app.storage.operations.administration import owning_tenant
@@ -21,8 +24,10 @@ from app.storage.operations.administration import owning_tenant
 BATCH = 5000
 CONTENTS = 8
 """The number of contents deleted at once."""
-REMOVED_LAST = ("api_keys", "job_pauses")
-"""Tables that keep the tenant locked out; they are removed last."""
+REMOVED_LAST = ("api_keys", "job_pauses", "moves", "placements", "revocations")
+"""Tables that keep the tenant locked out, or say where it lives; they are removed last."""
+OF_DIRECTORY = ("tenants", "api_keys", "moves", "placements")
+"""Tables that the first of several clusters keeps. Their copies elsewhere follow by replication."""
 LEASE_WAITS = 300
 WAIT_S = 1.0
 """The number of times to wait for a running job, which would go on writing, and the seconds of each wait."""
@@ -34,8 +39,12 @@ SELECT c.oid, c.relname AS name,
        ARRAY(SELECT f.conrelid FROM pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'
              AND f.conrelid <> c.oid AND f.conparentid = 0) AS referring
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.relname
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+  AND c.relname <> 'residences' ORDER BY c.relname
 """
+_MOVING_TO = "SELECT target FROM moves WHERE tenant_id = $1 AND ended_at IS NULL"
+_BE_HOME = "INSERT INTO residences (tenant_id, state) VALUES ($1, 'home') ON CONFLICT DO NOTHING"
+_END_HOME = "DELETE FROM residences WHERE tenant_id = $1"
 _REMOVE = """
 DELETE FROM {table} WHERE tenant_id = $1
   AND ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE tenant_id = $1 LIMIT $2)) RETURNING {key}::text AS ref
@@ -50,7 +59,9 @@ _COUNT_RUNNING = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class RemovedTable:
+    """A table of a tenant's rows. `watched`: a deleted row needs one in history with its `key`."""
+
     name: str
     watched: bool
     key: str
@@ -62,31 +73,76 @@ async def remove_tenant(
     key_cache_s: float,
     wait: Callable[[float], Awaitable[object]] = asyncio.sleep,
     blobs: BlobStore | None = None,
+    clusters: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
     """Revoke the tenant's keys, stop its jobs and delete its rows; return the number of rows by table.
 
     `key_cache_s`: how long servers may still accept a revoked key, in seconds. `blobs`: the store of the contents that
-    are not in PostgreSQL, which are deleted before the rows.
+    are not in PostgreSQL, which are deleted before the rows. `clusters`: the admin URLs of all clusters by name, if
+    there are several; `admin_url` is that of the directory.
 
-    Raise NotFound, WrongState if one of its jobs does not end, or BlobStoreUnavailable.
+    Raise NotFound, TenantMoving, WrongState if one of its jobs does not end or if it has left a copy behind, or
+    BlobStoreUnavailable.
     """
-    connection = await connect(admin_url)
-    try:
-        tenant_id = await _find_tenant(connection, name_or_id)
-        await _revoke_access(connection, tenant_id)
+    async with AsyncExitStack() as stack:
+        directory = await _open(stack, admin_url)
+        tenant_id = await _find_tenant(directory, name_or_id)
+        home = directory
+        if clusters:
+            await _forbid_moves(directory, tenant_id)
+            home = await _open_home(stack, directory, tenant_id, clusters)
+        await _revoke_access(directory, home, tenant_id)
         await wait(key_cache_s)
-        await _wait_until_idle(connection, tenant_id, wait)
+        await _wait_until_idle(home, tenant_id, wait)
         if blobs is not None:
-            await _delete_contents(connection, tenant_id, blobs)
+            await _delete_contents(home, tenant_id, blobs)
         counts: dict[str, int] = {}
-        tables = await _ordered_tables(connection)
+        tables = await order_tables(home)
         for table in tables:
-            while removed := await _batch(connection, tenant_id, table):
+            while removed := await _batch(home, tenant_id, table):
                 counts[table.name] = counts.get(table.name, 0) + removed
-        await _remove_tenant_row(connection, tenant_id, tables)
+        await _remove_tenant_row(directory, home, tenant_id, tables)
         return counts
-    finally:
-        await connection.close()
+
+
+async def _open(stack: AsyncExitStack, url: str) -> asyncpg.Connection:
+    connection = await connect(url)
+    stack.push_async_callback(connection.close)
+    return connection
+
+
+async def _forbid_moves(directory: asyncpg.Connection, tenant_id: UUID) -> None:
+    """Keep the tenant from moving while this connection lives. Raise TenantMoving if it has an unfinished move."""
+    is_free = await directory.fetchval(RUNNING, str(tenant_id))
+    async with owning_tenant(directory, tenant_id):
+        target = await directory.fetchval(_MOVING_TO, tenant_id)
+    if target is not None:
+        raise TenantMoving(f"the tenant is moving to {target}: finish the move, or end it with --abort, then delete it")
+    if not is_free:
+        raise TenantMoving("another process moves or deletes this tenant; run the command again later")
+
+
+async def _open_home(
+    stack: AsyncExitStack, directory: asyncpg.Connection, tenant_id: UUID, clusters: Mapping[str, str]
+) -> asyncpg.Connection:
+    """Connect to the tenant's home: the first cluster if the directory does not place it.
+
+    Raise WrongState if another cluster still has a copy of it.
+    """
+    async with owning_tenant(directory, tenant_id):
+        place = await directory.fetchval("SELECT cluster FROM placements WHERE tenant_id = $1", tenant_id)
+    opened = {name: await _open(stack, url) for name, url in clusters.items()}
+    if place is None:
+        place = next(iter(opened))
+    elif place not in opened:
+        raise WrongState(f"the tenant is at home in {place}, which MNEMA_CLUSTERS does not name")
+    for name, connection in opened.items():
+        async with owning_tenant(connection, tenant_id):
+            if name == place:
+                await connection.execute(_BE_HOME, tenant_id)  # an interrupted removal may have ended it
+            elif await connection.fetchval("SELECT state FROM residences WHERE tenant_id = $1", tenant_id):
+                raise WrongState(f"the tenant has a copy in {name}, from before it moved: delete that first")
+    return opened[place]
 
 
 async def _find_tenant(connection: asyncpg.Connection, name_or_id: str) -> UUID:
@@ -97,13 +153,14 @@ async def _find_tenant(connection: asyncpg.Connection, name_or_id: str) -> UUID:
     raise NotFound(f"no tenant {name_or_id!r}")
 
 
-async def _revoke_access(connection: asyncpg.Connection, tenant_id: UUID) -> None:
+async def _revoke_access(directory: asyncpg.Connection, home: asyncpg.Connection, tenant_id: UUID) -> None:
     """Revoke the tenant's keys and pause its jobs, so that no request and no job begins."""
-    async with owning_tenant(connection, tenant_id):
-        await connection.execute(
+    async with owning_tenant(directory, tenant_id):
+        await directory.execute(
             "UPDATE api_keys SET revoked_at = now() WHERE tenant_id = $1 AND revoked_at IS NULL", tenant_id
         )
-        await connection.execute(
+    async with owning_tenant(home, tenant_id):
+        await home.execute(
             "INSERT INTO job_pauses (tenant_id, kind) VALUES ($1, '*') ON CONFLICT DO NOTHING", tenant_id
         )
 
@@ -135,7 +192,7 @@ async def _delete_contents(connection: asyncpg.Connection, tenant_id: UUID, blob
         after = rows[-1]["uri"]
 
 
-async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
+async def order_tables(connection: asyncpg.Connection) -> list[RemovedTable]:
     """Return the tables with a tenant's rows in the order of removal, without REMOVED_LAST.
 
     A table goes before those it refers to, and watched tables go before history.
@@ -145,7 +202,7 @@ async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
     for oid, row in rows.items():
         if row["name"] == "history":
             before[oid] |= {other for other, table in rows.items() if table["watched"]}
-    ordered: list[_Table] = []
+    ordered: list[RemovedTable] = []
     while before:
         free = [oid for oid, others in before.items() if not others & before.keys()]
         if not free:
@@ -155,17 +212,18 @@ async def _ordered_tables(connection: asyncpg.Connection) -> list[_Table]:
         for oid in free:
             row = rows[oid]
             if row["name"] not in REMOVED_LAST:
-                ordered.append(_Table(row["name"], row["watched"], "patch_id" if row["decided"] else "id"))
+                ordered.append(RemovedTable(row["name"], row["watched"], "patch_id" if row["decided"] else "id"))
             del before[oid]
     return ordered
 
 
-async def _batch(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
+async def _batch(connection: asyncpg.Connection, tenant_id: UUID, table: RemovedTable) -> int:
     async with owning_tenant(connection, tenant_id):
-        return await _remove_rows(connection, tenant_id, table)
+        return await remove_batch(connection, tenant_id, table)
 
 
-async def _remove_rows(connection: asyncpg.Connection, tenant_id: UUID, table: _Table) -> int:
+async def remove_batch(connection: asyncpg.Connection, tenant_id: UUID, table: RemovedTable) -> int:
+    """Delete at most BATCH rows of the tenant in the present transaction; return their number."""
     key = table.key if table.watched else "tenant_id"
     removed = await connection.fetch(_REMOVE.format(table=f'"{table.name}"', key=key), tenant_id, BATCH)
     if table.watched and removed:  # the tripwires want a row in history for each; history is removed later
@@ -173,11 +231,23 @@ async def _remove_rows(connection: asyncpg.Connection, tenant_id: UUID, table: _
     return len(removed)
 
 
-async def _remove_tenant_row(connection: asyncpg.Connection, tenant_id: UUID, tables: list[_Table]) -> None:
+async def _remove_tenant_row(
+    directory: asyncpg.Connection, home: asyncpg.Connection, tenant_id: UUID, tables: list[RemovedTable]
+) -> None:
     """Delete the tenant itself, its keys, and rows that were written meanwhile."""
-    async with owning_tenant(connection, tenant_id):
-        for table in (*tables, *(_Table(name, False, "id") for name in REMOVED_LAST)):
-            while await _remove_rows(connection, tenant_id, table):
+    last = [RemovedTable(name, False, "id") for name in REMOVED_LAST]
+    async with owning_tenant(home, tenant_id):
+        for table in (*tables, *last):
+            if home is not directory and table.name in OF_DIRECTORY:
+                continue
+            while await remove_batch(home, tenant_id, table):
                 if table.watched:
                     raise WrongState("a server or worker still writes for the tenant; run the command again")
-        await connection.execute("DELETE FROM tenants WHERE id = $1", tenant_id)
+        if home is directory:
+            await home.execute("DELETE FROM tenants WHERE id = $1", tenant_id)
+        await home.execute(_END_HOME, tenant_id)
+    if home is not directory:
+        async with owning_tenant(directory, tenant_id):
+            await directory.execute(_BE_HOME, tenant_id)  # what the deletion cascades to asks for it
+            await directory.execute("DELETE FROM tenants WHERE id = $1", tenant_id)
+            await directory.execute(_END_HOME, tenant_id)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from app.domain.jobs.job import NewJob
 from app.domain.paging import Position
@@ -31,6 +30,7 @@ COLUMNS = (
     "created_at",
     "updated_at",
 )
+_SQL: Final = load_statements("turn_memory/artifacts.sql", columns=", ".join(f"c.{column}" for column in COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ArtifactStorage:
         """
         rows = [_change_row(change) for change in changes]
         job_rows = [_job_row(*job) for job in jobs]
-        stored = await self._uow.call(principal, _format_statement("put"), *conversation, rows, job_rows)
+        stored = await self._uow.call(principal, _SQL["put"], *conversation, rows, job_rows)
         return [artifact_from_row(row) for row in stored]
 
     async def put_buckets(
@@ -77,7 +77,7 @@ class ArtifactStorage:
         rows = [_change_row(change) for change in changes]
         job_rows = [_job_row(*job) for job in jobs]
         marks = [{"turn_id": row.place, "version": row.version} for row in taken]
-        await self._uow.call(principal, _format_statement("put_buckets"), *conversation, rows, job_rows, marks)
+        await self._uow.call(principal, _SQL["put_buckets"], *conversation, rows, job_rows, marks)
 
     async def list_buckets(self, tx: ReadTx, principal: Principal, conversation: Conversation) -> list[Artifact]:
         """Return all buckets of a conversation, the latest change first. Their number is limited."""
@@ -151,14 +151,14 @@ class ArtifactStorage:
         self, tx: ReadTx, principal: Principal, conversation: Conversation, limit: int
     ) -> list[str]:
         """Return the ids of the newest turns, newest first."""
-        rows = await tx.fetch(_format_statement("turn_ids"), principal.tenant_id, *conversation, limit)
+        rows = await tx.fetch(_SQL["turn_ids"], principal.tenant_id, *conversation, limit)
         return [row["place"] for row in rows]
 
 
 async def _fetch(
     tx: ReadTx, statement: str, principal: Principal, conversation: Conversation, *args: Any
 ) -> list[Artifact]:
-    rows = await tx.fetch(_format_statement(statement), principal.tenant_id, *conversation, *args)
+    rows = await tx.fetch(_SQL[statement], principal.tenant_id, *conversation, *args)
     return [artifact_from_row(row) for row in rows]
 
 
@@ -185,12 +185,6 @@ def _change_row(change: ArtifactChange) -> dict[str, Any]:
         "made_at": change.made_at.isoformat(),
         "expect": change.expect,
     }
-
-
-@cache
-def _format_statement(name: str) -> str:
-    columns = ", ".join(f"c.{column}" for column in COLUMNS)
-    return load_statements("turn_memory/artifacts.sql")[name].format(columns=columns)
 
 
 _DELETIONS = load_statements("turn_memory/blobs.sql")

@@ -61,7 +61,7 @@ class WebhookStorage:
 
     async def find_due(self, limit: int) -> list[DueWebhook]:
         """Return webhooks of all tenants that nobody serves now, the longest waiting first."""
-        rows = await self._uow.call_definer(_SQL["due"], limit)
+        rows = await self._uow.call_everywhere(_SQL["due"], limit)
         return [DueWebhook(row["tenant_id"], row["id"]) for row in rows]
 
     async def list_webhooks(self, tx: ReadTx, principal: Principal, webhook_id: UUID | None = None) -> list[Webhook]:

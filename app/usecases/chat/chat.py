@@ -28,7 +28,7 @@ from app.domain.facts.label import MemoryActions
 from app.domain.facts.reading import parse_question, read_stated
 from app.domain.idempotency import OptionalKey
 from app.domain.memory.kept_turn import KeptTurn
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryType, NewMemory, Origin
 from app.domain.outages import EmbedderUnavailable
 from app.domain.principal import Principal
 from app.domain.rendering.lines import chat_preface
@@ -321,6 +321,7 @@ class ChatWithMemory:
             role=role,
             importance=policies.write.default_importance,
             metadata=metadata,
+            origin=Origin.chat,
         )
 
 

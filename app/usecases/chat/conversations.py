@@ -22,7 +22,7 @@ from app.storage.journal import Journal
 from app.storage.turn_memory.artifacts import ArtifactRetention
 from app.storage.uow import UnitOfWork
 from app.usecases.chat.retrieval import ReadSummary
-from app.usecases.facts.memories import EmbedFactMemories
+from app.usecases.facts.turns import EmbedFactMemories
 from app.usecases.memory.relations import threads_of
 from app.usecases.retention.forgetting import ForgetMemories
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
+from app.domain.chat.conversation import REACH, may_change
 from app.domain.chat.memories import (
     MEMORY_ROLE,
     ChatMemories,
@@ -18,11 +19,13 @@ from app.domain.chat.memories import (
     scope_conditions,
 )
 from app.domain.errors import NulByte
+from app.domain.facts.reading import may_retract
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.memory import Memory, MemoryType
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.candidates import Candidate
+from app.domain.recall.instructions import AppliedInstruction, leave_out_applied
 from app.domain.recall.passages import FoundChunk, join_chunks, passage_text
 from app.domain.recall.profiles import RankingProfile, profile_name
 from app.domain.recall.scoring import ScoredCandidate
@@ -31,10 +34,12 @@ from app.domain.text_rules import normalise_text, text_key, trim_text
 from app.storage.access_log import AccessLog
 from app.storage.identity import new_id
 from app.storage.recall.search import FoundMemories, Search, SearchStorage
+from app.storage.recall.threads import ThreadStorage
 from app.storage.reflection.transcripts import ReflectionStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.offload import offload_if_large
 from app.usecases.recall.chunks import FindChunks
+from app.usecases.recall.instructions import FindInstructions
 from app.usecases.recall.ranking import Ranking, RankMemories
 from app.usecases.recall.search import EVERY, SearchQuery
 from app.usecases.recall.slots import ChunkSlots, split_chunks
@@ -92,11 +97,13 @@ class RetrieveForChat:
 
     uow: UnitOfWork
     search: SearchStorage
+    threads: ThreadStorage
     chunks: FindChunks
     ranks: RankMemories
     summaries: ReadSummary
     access: AccessLog
     policies: TenantPolicies
+    instructions: FindInstructions
 
     async def retrieve_memories(
         self,
@@ -143,23 +150,53 @@ class RetrieveForChat:
         reranked = await self.ranks.rerank_candidates(ranking, find)
         async with self.uow.read_anywhere(principal) as tx:
             chosen = await self.ranks.choose_ranked(tx, ranking, reranked, find)
-            ids = [scored.candidate.id for scored in chosen]
+            applied = await self._find_instructions(tx, ranking, pools)
+            chosen = leave_out_applied(chosen, applied)
+            ids = [*(scored.candidate.id for scored in chosen), *(one.id for one in applied)]
             found = FoundMemories()
             if ids:
                 found = await self.search.load_answer(tx, principal, ranking.search, chosen=ids)
+            standing = [found.chosen[one.id] for one in applied if one.id in found.chosen]
+            next_own = await self._find_follow_ups(tx, principal, found.chosen, pools)
             chunks = await self.chunks.load_chosen(tx, ranking)
             summary = await self.summaries.read_summary(tx, principal, *place)
-        items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
+        items, _ = arrange_answer(chosen, found.chosen, ranking.query.text, ranking.limits)
         scores = [item.scored for item in items]
         most = self.policies.of(principal).chat.memory_chars
-        hits = [_hit_of(scored, found.chosen[scored.candidate.id], most) for scored in scores]
+        hits = [_hit_of(round(scored.total, 4), found.chosen[scored.candidate.id], most) for scored in scores]
+        hits = _with_follow_ups(hits, next_own, most)[: ranking.limits.top_k]
+        found.chosen.update({later.id: later for later in next_own.values()})
         hits += _chunk_hits(chunks, ranking.chunks.most if ranking.chunks else 0, most)
+        best = max((hit.score for hit in hits), default=1.0)
+        hits = [*(_hit_of(best, memory, most) for memory in standing), *_order_equals(hits)]
         self.access.record_access(principal, [hit.id for hit in hits], ranking.observe_search(scores))
         if self.policies.of(principal).query.receipts:
             receipt = _build_receipt(principal, place, hits, found.chosen, chunks, ranking)
             self.access.record_receipt(principal, receipt)
         dated = self.policies.of(principal).chat.dates
-        return ChatMemories(tuple(_order_equals(hits)), summary, ranking.degraded, dated)
+        return ChatMemories(tuple(hits), summary, ranking.degraded, dated)
+
+    async def _find_instructions(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[AppliedInstruction]:
+        """Return the standing instructions of all scopes that apply, without those that the request has."""
+        told = {*pools.present, pools.question}
+        searches = [replace(ranking.search, left_out=ranking.search.left_out | one) for one in pools.conditions]
+        return await self.instructions.find_applying(
+            tx, ranking.principal, ranking, searches, is_told=lambda text: text_key(text) in told
+        )
+
+    async def _find_follow_ups(
+        self, tx: ReadTx, principal: Principal, chosen: Mapping[UUID, Memory], pools: _Pools
+    ) -> dict[UUID, Memory]:
+        """Return for each turn of a user their next message, if it may change the turn and the request has it not."""
+        turns = [id_ for id_, one in chosen.items() if one.type is MemoryType.turn and one.role == "user"]
+        found = await self.threads.find_next_own(tx, principal, turns, REACH) if turns else {}
+        told = {*pools.present, pools.question}
+        return {
+            id_: later
+            for id_, later in found.items()
+            if text_key(later.text) not in told
+            and may_change(chosen[id_].text, later.text, retracts=may_retract(later.text))
+        }
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking, pools: _Pools) -> list[Candidate]:
         """Return the pools of all scopes, each memory once. Chunks go to their slots.
@@ -274,11 +311,23 @@ def _chunk_hits(chunks: Sequence[FoundChunk], count: int, most: int) -> list[Mem
     return hits
 
 
-def _hit_of(scored: ScoredCandidate, memory: Memory, most: int) -> MemoryHit:
+def _with_follow_ups(hits: Sequence[MemoryHit], next_own: Mapping[UUID, Memory], most: int) -> list[MemoryHit]:
+    """Return the hits, each with the message that may change it, which has its score. Each comes once."""
+    known = {hit.id for hit in hits}
+    ordered: list[MemoryHit] = []
+    for hit in hits:
+        ordered.append(hit)
+        later = next_own.get(hit.id)
+        if later is not None and later.id not in known:
+            known.add(later.id)
+            ordered.append(_hit_of(hit.score, later, most))
+    return ordered
+
+
+def _hit_of(score: float, memory: Memory, most: int) -> MemoryHit:
     is_turn = memory.type is MemoryType.turn
     role = (memory.role if is_turn else None) or MEMORY_ROLE
     text = trim_text(memory.text, most)
-    score = round(scored.total, 4)
     days = memory.updated_at, memory.valid_to
     return MemoryHit(memory.id, role, text, memory.created_at, score, memory.category, memory.fact_topic, days)
 

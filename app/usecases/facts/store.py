@@ -23,9 +23,8 @@ from app.ports import Clock
 from app.storage.facts.facts import FactStorage
 from app.storage.journal import Journal, KeyRecord
 from app.storage.uow import UnitOfWork
-from app.usecases.facts.memories import EmbedFactMemories
 from app.usecases.facts.read import NO_SUCH_FACT, known_key
-from app.usecases.facts.turns import ReadTurnFacts, read_operations
+from app.usecases.facts.turns import EmbedFactMemories, ReadTurnFacts, read_operations
 from app.usecases.tenancy.limits import Limits
 
 ATTEMPTS = 10

@@ -1,13 +1,21 @@
-"""The facts that a turn states about its own user, and those that it takes back."""
+"""The facts that a turn states about its own user, and those that it takes back.
+
+The database writes the text of a memory that states a fact in the transaction of its facts (`write_fact_memory`),
+because only there the facts are certain. So the text is embedded after that transaction. Until then full-text search
+finds the memory.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from app.config.tenant_policies import TenantPolicies
 from app.domain.client_prompts import is_client_prompt
-from app.domain.facts.fact import FactOperation, FactStatement
+from app.domain.errors import MnemaError
+from app.domain.facts.fact import FactMemory, FactOperation, FactStatement
 from app.domain.facts.policy import FactPolicy
 from app.domain.facts.reading import may_retract, parse_question, read_retractions, read_stated
 from app.domain.facts.retractions import (
@@ -18,11 +26,37 @@ from app.domain.facts.retractions import (
 )
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
+from app.ports import Embedder
 from app.storage.facts.facts import FactStorage
+from app.storage.operations.vectors import UnembeddedMemory, VectorStorage
 
 USER_ROLE = "user"
 MAX_REMEMBERED: Final = 10_000
 """The users with facts that a process remembers."""
+log = structlog.get_logger(__name__)
+
+
+class EmbedFactMemories:
+    """The step after a statement of facts that embeds the memories of these facts."""
+
+    def __init__(self, vectors: VectorStorage, embedder: Embedder) -> None:
+        self._vectors = vectors
+        self._embedder = embedder
+
+    async def embed_memories(self, principal: Principal, memories: Sequence[FactMemory]) -> None:
+        """Store the vectors of these texts; do nothing without any. A text that changed meanwhile keeps none.
+
+        Raise nothing: the facts are stored. After a failure the job `embed` stores the vectors.
+        """
+        if not memories:
+            return
+        rows = [UnembeddedMemory(m.id, m.version, MemoryType.semantic, m.text, None, None) for m in memories]
+        try:
+            await self._vectors.fill_vectors(
+                principal, rows, await self._embedder.encode_texts([memory.text for memory in memories])
+            )
+        except MnemaError as error:
+            log.warning("fact_memory_without_vector", error=error.code)
 
 
 class ReadTurnFacts:

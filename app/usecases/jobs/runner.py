@@ -87,7 +87,7 @@ class RunJobs:
         now = now or await self.jobs.database_time()
         periods = {kind: period for kind, period in self.policy.schedule.items() if kind in self.handlers}
         queued = 0
-        for tenant in await self.tenants.list_tenants():
+        for tenant in await self.tenants.list_reachable_tenants():
             slots = {kind: period_slot(now, period, offset_s(tenant.id, period)) for kind, period in periods.items()}
             try:
                 queued += len(await self.jobs.schedule_jobs(Principal(tenant.id), slots))

@@ -1,6 +1,7 @@
 """Bulk writes: many memories in one request, embedded in batches, with one result for each line, in order."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -21,10 +22,8 @@ BATCH = 256
 LANES = 4
 
 
-class LineCrashed(MnemaError):
+class LineCrashed(MnemaError, code="internal_error"):
     """The server has a defect and could not write this line; send it again with an idempotency key."""
-
-    code = "internal_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,15 @@ class BulkResult:
 _EmbeddedLine: TypeAlias = tuple[BulkLine, NewMemory, Embedding]
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Lines that are stored together, those of them that are valid, and the embeddings of these as they come."""
+
+    lines: Sequence[BulkLine]
+    valid: Sequence[tuple[BulkLine, NewMemory]]
+    embeddings: asyncio.Task[list[Embedding]]
+
+
 class BulkWrite:
     """The bulk use-case. Each line is written or refused on its own; a bad line does not affect the others."""
 
@@ -57,23 +65,34 @@ class BulkWrite:
     async def write_lines(
         self, principal: Principal, lines: Iterable[BulkLine], *, trim: bool = False
     ) -> AsyncIterator[BulkResult]:
-        """Yield one result for each of `lines`, in their order, batch by batch."""
-        batch: list[BulkLine] = []
+        """Yield one result for each of `lines`, in their order. A batch is embedded while the one before is stored."""
+        lines_read: list[BulkLine] = []
+        waiting: deque[_Batch] = deque()
         try:
             for line in lines:
-                batch.append(await self._check_line(principal, line, trim))
+                lines_read.append(await self._check_line(principal, line, trim))
                 await asyncio.sleep(0)  # reading a line may take a while; let other requests run
-                if len(batch) == BATCH:
-                    full, batch = batch, []
-                    for result in await self._write_batch(principal, full):
+                if len(lines_read) < BATCH:
+                    continue
+                waiting.append(self._embed_batch(principal, lines_read))
+                lines_read = []
+                if len(waiting) > 1:
+                    for result in await self._store_batch(principal, waiting.popleft()):
                         yield result
+            waiting.append(self._embed_batch(principal, lines_read))
+            lines_read = []
+            while waiting:
+                for result in await self._store_batch(principal, waiting.popleft()):
+                    yield result
         except BaseException:  # the client disconnected
-            for line in batch:
+            for batch in waiting:
+                batch.embeddings.cancel()
+            await asyncio.gather(*(batch.embeddings for batch in waiting), return_exceptions=True)
+            unstored = [line for batch in waiting for line in batch.lines] + lines_read
+            for line in unstored:
                 if not isinstance(line.draft, MnemaError):
                     self._limits.give_back(principal)
             raise
-        for result in await self._write_batch(principal, batch):
-            yield result
 
     async def _check_line(self, principal: Principal, line: BulkLine, trim: bool) -> BulkLine:
         """Check a line at once, so that a text that is too long is not kept in memory until its batch is full.
@@ -89,27 +108,35 @@ class BulkWrite:
         except Exception as error:
             return replace(line, draft=line_error(error))
 
-    async def _write_batch(self, principal: Principal, batch: Sequence[BulkLine]) -> list[BulkResult]:
-        valid = [(line, line.draft) for line in batch if not isinstance(line.draft, MnemaError)]
+    def _embed_batch(self, principal: Principal, lines: Sequence[BulkLine]) -> _Batch:
+        """Begin to embed the valid lines of a batch."""
+        valid = [(line, line.draft) for line in lines if not isinstance(line.draft, MnemaError)]
+        drafts = [draft for _line, draft in valid]
+        return _Batch(lines, valid, asyncio.create_task(self._embed_drafts(principal, drafts)))
+
+    async def _embed_drafts(self, principal: Principal, drafts: Sequence[NewMemory]) -> list[Embedding]:
+        return await self._write.embed_drafts(principal, drafts) if drafts else []
+
+    async def _store_batch(self, principal: Principal, batch: _Batch) -> list[BulkResult]:
         results = {
-            line.number: BulkResult(line.number, line.draft) for line in batch if isinstance(line.draft, MnemaError)
+            line.number: BulkResult(line.number, line.draft)
+            for line in batch.lines
+            if isinstance(line.draft, MnemaError)
         }
-        for result in await self._store_lines(principal, valid):
+        for result in await self._store_lines(principal, batch):
             results[result.number] = result
             if isinstance(result.outcome, MnemaError):
                 self._limits.give_back(principal)
-        return [results[line.number] for line in batch]
+        return [results[line.number] for line in batch.lines]
 
-    async def _store_lines(self, principal: Principal, valid: Sequence[tuple[BulkLine, NewMemory]]) -> list[BulkResult]:
-        if not valid:
-            return []
+    async def _store_lines(self, principal: Principal, batch: _Batch) -> list[BulkResult]:
         try:
-            embeddings = await self._write.embed_drafts(principal, [draft for _line, draft in valid])
+            embeddings = await batch.embeddings
         except Exception as error:
             refusal = line_error(error)
-            return [BulkResult(line.number, refusal) for line, _draft in valid]
+            return [BulkResult(line.number, refusal) for line, _draft in batch.valid]
         lanes: dict[str, list[_EmbeddedLine]] = {}
-        for (line, draft), embedding in zip(valid, embeddings, strict=True):
+        for (line, draft), embedding in zip(batch.valid, embeddings, strict=True):
             lanes.setdefault(draft.user_id, []).append((line, draft, embedding))
         gate = asyncio.Semaphore(LANES)
         lane_results = await asyncio.gather(*(self._store_user_lines(principal, lane, gate) for lane in lanes.values()))

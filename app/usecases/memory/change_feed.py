@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from app.domain.paging import decode_change_cursor
 from app.domain.principal import Principal
 from app.shares import TenantShares
 from app.storage.memory.change_feed import ChangeFeedStorage
-from app.storage.uow import UnitOfWork
+from app.storage.uow import ReadTx, UnitOfWork
 
 log = structlog.get_logger(__name__)
 POLL_S: Final = 0.5
@@ -31,19 +31,44 @@ START: Final = "start"
 
 @dataclass(slots=True)
 class _Watch:
-    """The watch over one tenant, which its subscribers share. `version` grows with each change that is seen."""
+    """The watch over one tenant, which its subscribers share. `version` grows with each change that is seen.
+
+    `reads` has the pages that subscribers read since the last look. They share those behind `since`, the last record
+    of the look before, so that a subscriber that is behind fills no memory.
+    """
 
     subscribers: int = 0
     version: int = 0
     changed: asyncio.Event | None = None
     poller: "asyncio.Task[None] | None" = None
+    last: ChangePosition | None = None
+    since: ChangePosition | None = None
+    reads: "dict[_Read, asyncio.Task[ChangePage]]" = field(default_factory=dict)
 
-    def announce_change(self) -> None:
-        """Wake the subscribers."""
+    def note_look(self, found: ChangePosition) -> None:
+        """Forget the pages of before, and wake the subscribers if a look found another last record."""
+        self.reads.clear()
+        if found == self.last:
+            return
+        self.since, self.last = self.last or found, found
         self.version += 1
         if self.changed is not None:
             self.changed.set()
             self.changed = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A read that subscribers share: all who wait at the same place with the same `where`.
+
+    `where` is its `where_key`. What it sees depends on the key's categories; without a `where`, `categories` is None.
+    """
+
+    after: ChangePosition
+    limit: int
+    with_memories: bool
+    where: str | None
+    categories: frozenset[str] | None
 
 
 class Subscription:
@@ -79,6 +104,7 @@ class ChangeFeed:
         self._storage = storage
         self._streams = TenantShares(max_streams)
         self._watches: dict[UUID, _Watch] = {}
+        self._reading: set[asyncio.Task[ChangePage]] = set()
 
     @property
     def open_streams(self) -> int:
@@ -101,11 +127,60 @@ class ChangeFeed:
                 if cursor is None:
                     return ChangePage(principal.tenant_id, (), last, more=False, memories={})
                 after = replace(last, stamp=replace(last.stamp, number=0), record=UUID(int=0))
-            page = await self._storage.read_page(tx, principal, wanted, after, limit)
-            if not with_memories or not page.events:
-                return page
-            ids = {event.memory_id for event in page.events}
-            return replace(page, memories=await self._storage.read_memories(tx, principal, ids))
+            return await self._read(tx, principal, wanted, after, limit, with_memories=with_memories)
+
+    async def read_news(
+        self, principal: Principal, wanted: ChangeFilter, after: ChangePosition, limit: int, *, with_memories: bool
+    ) -> ChangePage:
+        """Return the same page as `read_page` to a subscriber. All that wait at this place share one read of it.
+
+        The read is at most POLL_S old. The subscriber's user, categories and key are applied to what it found.
+        """
+        user_id = principal.reach(wanted.user_id)
+        watch = self._watches.get(principal.tenant_id)
+        if watch is None or watch.since is None or not after.is_from(watch.since):
+            async with self._uow.read(principal) as tx:
+                return await self._read(tx, principal, wanted, after, limit, with_memories=with_memories)
+        categories = principal.categories if wanted.where else None
+        read = _Read(after, limit, with_memories, wanted.where_key, categories)
+        task = watch.reads.get(read)
+        if task is None:
+            task = watch.reads[read] = asyncio.create_task(self._read_for_all(principal, wanted, read))
+            self._reading.add(task)
+            task.add_done_callback(self._end_read)
+        page = await asyncio.shield(task)  # it goes on for the others if this subscriber leaves
+        principal.require_live()
+        return page.narrow(user_id, principal.categories)
+
+    async def _read_for_all(self, principal: Principal, wanted: ChangeFilter, read: _Read) -> ChangePage:
+        """Read a page for subscribers with any keys. It acts without a lease: each of them checks its own."""
+        everyone = Principal(principal.tenant_id, categories=read.categories)
+        async with self._uow.read(everyone) as tx:
+            every_user, shown = ChangeFilter(where=wanted.where), read.with_memories
+            page = await self._read(tx, everyone, every_user, read.after, read.limit, with_memories=shown)
+            return replace(page, encodings={})
+
+    def _end_read(self, task: asyncio.Task[ChangePage]) -> None:
+        """Forget a read that has ended. Its error counts as seen, also if all its subscribers have left."""
+        self._reading.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _read(
+        self,
+        tx: ReadTx,
+        principal: Principal,
+        wanted: ChangeFilter,
+        after: ChangePosition,
+        limit: int,
+        *,
+        with_memories: bool,
+    ) -> ChangePage:
+        page = await self._storage.read_page(tx, principal, wanted, after, limit)
+        if not with_memories or not page.events:
+            return page
+        ids = {event.memory_id for event in page.events}
+        return replace(page, memories=await self._storage.read_memories(tx, principal, ids))
 
     @asynccontextmanager
     async def subscribe(self, principal: Principal) -> AsyncIterator[Subscription]:
@@ -128,14 +203,12 @@ class ChangeFeed:
                 del self._watches[tenant]
 
     async def _look_for_changes(self, principal: Principal, watch: _Watch) -> None:
-        last: ChangePosition | None = None
         while True:
             try:
                 async with self._uow.read(principal) as tx:
                     found = await self._storage.find_last(tx, principal)
-                if found != last:
-                    last = found
-                    watch.announce_change()
+                watch.note_look(found)
             except MnemaError as error:  # the database is away, or the tenant uses its share: look again
+                watch.reads.clear()
                 log.debug("changes_unread", code=error.code)
             await asyncio.sleep(POLL_S)

@@ -9,7 +9,8 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.errors import FactMemory, InvalidInput, InvalidSpan, NotFound, VersionConflict
 from app.domain.idempotency import OptionalKey
-from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
+from app.domain.memory.instructions import remark_instruction
+from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory, Origin
 from app.domain.memory.transitions import TARGETS, Transition, require_source
 from app.domain.outages import WriteContention
 from app.domain.principal import Principal
@@ -125,10 +126,11 @@ class CorrectMemories:
             role=old.role,
             importance=old.importance,
             pinned=old.pinned,
-            tags=old.tags,
+            tags=remark_instruction(old, correction.text),
             metadata=old.metadata,
             expires_at=old.expires_at if old.expires_at and old.expires_at > self._clock.now() else None,
             valid_from=correction.valid_from,
+            origin=Origin.api,
         )
 
     async def _record(

@@ -18,6 +18,8 @@ from app.domain.errors import (
     WrongState,
 )
 from app.domain.idempotency import OptionalKey
+from app.domain.languages import detect_language
+from app.domain.memory.instructions import remark_instruction
 from app.domain.memory.memory import Memory, MemoryState, MemoryType, check_span
 from app.domain.memory.presentation import embedded_text
 from app.domain.memory.procedures import check_steps
@@ -414,10 +416,13 @@ class EditMemories:
         if "text" in checked:
             kind = MemoryType.semantic if procedural else before.type
             checked["text"] = check_text(checked["text"], kind, limits, trim)
+            checked.setdefault("tags", remark_instruction(before, checked["text"]))
         if "steps_text" in checked:
             if not procedural:
                 raise InvalidInput("only a procedural memory has steps_text")
             checked["steps_text"] = check_steps(check_text(checked["steps_text"], before.type, limits, trim))
+        if "language" in checked:
+            checked["language"] = checked["language"] or detect_language(checked.get("text", before.text))
         if "category" in checked:
             self._policies.of(principal).categories.get_category(checked["category"], principal)
             principal.require_categories([checked["category"]])

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.domain.changes import ChangeKind, MemoryChange, Observation
+from app.domain.memory.instructions import merge_tags
 from app.domain.memory.memory import MemoryState, MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, merge_text
 from app.domain.memory.transitions import Transition, source_states, superseding_fields, transition_meta
@@ -197,12 +198,14 @@ def _merged_memory(plan: WritePlan, match: ComparedMemory) -> NewMemory:
     valid_from, valid_to = new.valid_from, new.valid_to
     if valid_from is None and valid_to is None:
         valid_from, valid_to = match.valid_from, match.valid_to
+    old = match.neighbour.text
+    text = merge_text(new.text, old, plan.decision.rule)
     return replace(
         new,
-        text=merge_text(new.text, match.neighbour.text, plan.decision.rule),
+        text=text,
         importance=max(new.importance, match.importance),
         pinned=new.pinned or match.pinned,
-        tags=tuple(dict.fromkeys((*match.tags, *new.tags))),
+        tags=merge_tags((old, match.tags), (new.text, new.tags), text),
         expires_at=new.expires_at or kept_expiry,
         valid_from=valid_from,
         valid_to=valid_to,

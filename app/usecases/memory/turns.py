@@ -21,8 +21,7 @@ from app.domain.principal import Principal
 from app.ports import Embedder, Embedding, JobQueue
 from app.storage.identity import new_id
 from app.storage.journal import Journal, KeyRecord, Outcome
-from app.usecases.facts.memories import EmbedFactMemories
-from app.usecases.facts.turns import ReadTurnFacts
+from app.usecases.facts.turns import EmbedFactMemories, ReadTurnFacts
 from app.usecases.memory.merge import write_event
 from app.usecases.memory.relations import delta_meta, threads_of
 from app.usecases.memory.write import RACE_LOST, WriteMemories

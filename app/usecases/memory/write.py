@@ -26,6 +26,7 @@ from app.domain.errors import (
 from app.domain.idempotency import IdempotencyKey, OptionalKey
 from app.domain.ids import list_names, past_moment
 from app.domain.memory.independent_batches import independent_batches
+from app.domain.memory.instructions import mark_instruction
 from app.domain.memory.memory import MemoryState, MemoryType, NewMemory
 from app.domain.memory.merge_bands import Decision, decide_merge
 from app.domain.memory.presentation import embedded_text
@@ -38,8 +39,7 @@ from app.ports import Clock, Embedder, Embedding
 from app.storage.access_log import AccessLog
 from app.storage.journal import Journal, KeyRecord, RecordedChange
 from app.storage.memory.memories import ComparedMemory, MemoryStorage
-from app.usecases.facts.memories import EmbedFactMemories
-from app.usecases.facts.turns import ReadTurnFacts
+from app.usecases.facts.turns import EmbedFactMemories, ReadTurnFacts
 from app.usecases.memory.closing import ClosedSpan, ClosedSpans, CloseSpans, as_successor, stated_at
 from app.usecases.memory.edit_records import cutting_jobs
 from app.usecases.memory.later_check import Compared, LaterCheck
@@ -53,6 +53,8 @@ Composed: TypeAlias = tuple[list[MemoryChange], WriteResult]
 """The changes of a write, and its result."""
 Storable: TypeAlias = tuple[NewMemory, Embedding, OptionalKey]
 MAX_BATCH = 64
+COMPARED_AT_ONCE = 16
+"""The texts of one statement that compares them: it must end in time for a user with many memories."""
 
 
 class WriteMemories:
@@ -148,7 +150,7 @@ class WriteMemories:
         return await self._record_write(principal, new, composed, compared, key)
 
     async def store_many(self, principal: Principal, items: Sequence[Storable]) -> list[WriteResult | Exception]:
-        """Store independent memories in one transaction, but for those that a stored one closes; if it fails, singly.
+        """Store one user's independent memories in one transaction, but for those that a stored one closes, or singly.
 
         Do not try again after DatabaseUnavailable: the first transaction may have been committed.
         """
@@ -176,9 +178,9 @@ class WriteMemories:
         last: dict[int, tuple[WriteResult, int]] = {}
         touched: set[UUID | None] = set()
         writes: list[Compared] = []
-        for place, (new, embedding, key) in enumerate(items):
+        found = await self._find_all_neighbours(principal, items)
+        for place, ((new, embedding, key), compared) in enumerate(zip(items, found, strict=True)):
             speaker = principal.speaking_as(new.agent_id)
-            compared = await self._find_neighbours(speaker, new, embedding)
             composed = await self._add_facts(speaker, new, self._compose_write(speaker, new, embedding, compared))
             if composed is not None:
                 closed = await self._find_closed(speaker, new, composed, compared)
@@ -242,6 +244,21 @@ class WriteMemories:
         return await self._memories.find_neighbours(
             principal, new.user_id, new.category, new.text, embedding.vector, self._policies.defaults.bands
         )
+
+    async def _find_all_neighbours(
+        self, principal: Principal, items: Sequence[Storable]
+    ) -> list[Sequence[ComparedMemory]]:
+        """Return the neighbours of each of one user's items, COMPARED_AT_ONCE a round trip."""
+        found: list[Sequence[ComparedMemory]] = [()] * len(items)
+        places = [place for place, (new, *_) in enumerate(items) if new.type is MemoryType.semantic]
+        for start in range(0, len(places), COMPARED_AT_ONCE):
+            few = places[start : start + COMPARED_AT_ONCE]
+            texts = [(items[at][0].category, items[at][0].text, items[at][1].vector) for at in few]
+            user_id = items[few[0]][0].user_id
+            lists = await self._memories.find_all_neighbours(principal, user_id, texts, self._policies.defaults.bands)
+            for place, compared in zip(few, lists, strict=True):
+                found[place] = compared
+        return found
 
     async def _write_compared(
         self,
@@ -409,9 +426,11 @@ def _check_draft(policies: Policies, principal: Principal, draft: NewMemory, now
     moment = past_moment(draft.created_at, now)
     limits = policies.write.text_limits
     steps = draft.steps_text
+    text = check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim)
     return replace(
         draft,
-        text=check_text(draft.text, MemoryType.semantic if procedural else draft.type, limits, trim),
+        text=text,
+        tags=mark_instruction(text, draft.type, draft.role, draft.actor_id, draft.user_id, draft.tags),
         steps_text=None if steps is None else check_steps(check_text(steps, draft.type, limits, trim)),
         agent_id=draft.agent_id or principal.agent,
         created_at=moment,

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from mnema_wire.overview import Event
+
 from app.domain.filters import EventFilters
 from app.domain.paging import Page, cut_page, decode_cursor, encode_cursor
 from app.domain.principal import Principal
 from app.storage.access_log import AccessLog
-from app.storage.operations.events import EventStorage, StoredEvent, list_events
+from app.storage.operations.events import EventStorage, list_events
 from app.storage.uow import UnitOfWork
 
 
@@ -41,7 +43,7 @@ class ListEvents:
 
     async def list_events(
         self, principal: Principal, filters: EventFilters, cursor: str | None, limit: int
-    ) -> Page[StoredEvent]:
+    ) -> Page[Event]:
         """Return a page of at most `limit` events. Raise InvalidCursor."""
         after = decode_cursor(cursor)
         if after is None:  # a later page shows what is older than the first one

@@ -1,10 +1,9 @@
 """Lists of what a tenant holds: users, threads, agents and categories, the relations of memories, and its own key."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, TypeVar
-from uuid import UUID
+from typing import TypeVar
+
+from mnema_wire.overview import AgentOverview, CategoryOverview, KeyDescription, Relations, ThreadOverview, UserOverview
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.categories import Category, CategoryPolicy
@@ -14,10 +13,6 @@ from app.domain.principal import Principal
 from app.storage.operations.overview import (
     Activity,
     OverviewStorage,
-    RelatedMemory,
-    StoredRelation,
-    ThreadCounts,
-    UserCounts,
     get_own_key,
     list_relations,
     read_nodes,
@@ -25,33 +20,6 @@ from app.storage.operations.overview import (
 from app.storage.uow import UnitOfWork
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOverview:
-    """An agent, the categories of its allowlist and the active memories in them.
-
-    `written`: the active memories that carry its name. `last_activity_at`: the last change of one of those.
-    """
-
-    agent: str
-    categories: tuple[str, ...]
-    memories: int
-    written: int
-    last_activity_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryOverview:
-    """A configured category, its active memories, and the agents that may see it."""
-
-    name: str
-    context: Literal["all", "rag"]
-    label: str | None
-    description: str | None
-    memories: int
-    last_activity_at: datetime | None
-    agents: tuple[str, ...]
 
 
 class ReadOverview:
@@ -67,7 +35,7 @@ class ReadOverview:
 
     async def list_users(
         self, principal: Principal, prefix: str | None, cursor: str | None, limit: int
-    ) -> Page[UserCounts]:
+    ) -> Page[UserOverview]:
         """Return a page of the tenant's users, by name. Raise InvalidCursor."""
         after = decode_text(cursor)
         artifacts = self._policies.of(principal).turn_memory.category
@@ -77,7 +45,7 @@ class ReadOverview:
 
     async def list_threads(
         self, principal: Principal, user_id: str | None, prefix: str | None, cursor: str | None, limit: int
-    ) -> Page[ThreadCounts]:
+    ) -> Page[ThreadOverview]:
         """Return a page of the threads with active memories, of one user or of all, by name. Raise InvalidCursor."""
         after = decode_text(cursor)
         async with self._uow.read_anywhere(principal) as tx:
@@ -117,35 +85,28 @@ def _names_behind(names: Iterable[str], cursor: str | None) -> list[str]:
 
 
 def _describe_agent(rules: CategoryPolicy, name: str, activity: Sequence[Activity]) -> AgentOverview:
-    categories = tuple(category for category in rules.categories if category in rules.allowlists[name])
+    categories = [category for category in rules.categories if category in rules.allowlists[name]]
     memories = sum(row.memories for row in activity if row.category in categories)
     own = [row for row in activity if row.agent == name]
     last = max((row.last_activity_at for row in own), default=None)
-    return AgentOverview(name, categories, memories, sum(row.memories for row in own), last)
+    written = sum(row.memories for row in own)
+    return AgentOverview(agent=name, categories=categories, memories=memories, written=written, last_activity_at=last)
 
 
 def _describe_category(
     rules: CategoryPolicy, category: Category, agents: Iterable[str], held: Activity | None
 ) -> CategoryOverview:
-    viewers = tuple(sorted(agent for agent in agents if category.name in rules.allowlists[agent]))
+    viewers = sorted(agent for agent in agents if category.name in rules.allowlists[agent])
     memories, last = (held.memories, held.last_activity_at) if held else (0, None)
     return CategoryOverview(
-        category.name, category.context, category.label, category.description, memories, last, viewers
+        name=category.name,
+        context=category.context,
+        label=category.label,
+        description=category.description,
+        memories=memories,
+        last_activity_at=last,
+        agents=viewers,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class KeyDescription:
-    """A key without its secret. `agents` None: bound to no agent; `categories` None: it may see every category."""
-
-    tenant_id: UUID
-    tenant: str
-    key_id: UUID
-    name: str
-    scopes: list[str]
-    agents: list[str] | None
-    categories: list[str] | None
-    expires_at: datetime | None
 
 
 class DescribeKey:
@@ -175,22 +136,13 @@ class DescribeKey:
 NODE_CHARACTERS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class RelationGraph:
-    """Relations, strongest first, and the memories at their ends. `truncated`: there are weaker ones."""
-
-    nodes: list[RelatedMemory]
-    edges: list[StoredRelation]
-    truncated: bool
-
-
 class ReadRelations:
     """The use-case that reads how the memories of a user are related."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._uow = uow
 
-    async def read_graph(self, principal: Principal, user_id: str, min_strength: float, limit: int) -> RelationGraph:
+    async def read_graph(self, principal: Principal, user_id: str, min_strength: float, limit: int) -> Relations:
         """Return the strongest relations of active memories that the key may see, at most `limit`."""
         async with self._uow.read_anywhere(principal) as tx:
             rows = await list_relations(tx, principal, user_id, min_strength, limit + 1)
@@ -198,4 +150,4 @@ class ReadRelations:
             nodes = await read_nodes(tx, principal, ends, NODE_CHARACTERS) if ends else []
         shown = {node.id for node in nodes}  # a memory may be deleted between the two statements
         edges = [edge for edge in rows[:limit] if edge.from_id in shown and edge.to_id in shown]
-        return RelationGraph(nodes, edges, truncated=len(rows) > limit)
+        return Relations(nodes=nodes, edges=edges, truncated=len(rows) > limit)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+from app.domain.clusters.move import ErasureOwed
 from app.domain.errors import MnemaError
 from app.domain.outages import (
     BlobStoreUnavailable,
@@ -16,8 +17,11 @@ from app.domain.outages import (
     EmbedderUnavailable,
     RerankerUnavailable,
     SpoolUnavailable,
+    TenantMoving,
 )
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TrustedClock, TurnSpool
+from app.storage.clusters.audit import list_misplaced
+from app.storage.clusters.routing import ClusterUnitOfWork
 from app.storage.engine import ROLE, refuse_privileged
 from app.storage.operations.schema import require_schema
 from app.storage.operations.spaces import require_space
@@ -44,6 +48,7 @@ LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."
 NO_CHAT_MODEL = "none: this environment configures no chat model, which is no failure; see LLM_BASE_URL and LLM_MODEL"
 """The verdict on the chat model if none is configured. The doctor's environment may differ from the server's."""
 
+_IS_READ_ONLY = "SELECT current_setting('transaction_read_only')::boolean AS read_only"
 LOCKED_S = 3.0
 """Seconds that a session may wait for a table."""
 _LOCKED_TABLES = (
@@ -61,7 +66,7 @@ class Readiness:
 
     OPTIONAL = frozenset(
         {"broker", "workers", "pauses", "reranker", "llm", "blobs", "replicas", "insights", "schema", "other_databases"}
-        | {"parsers", "chat_spool", "languages", "large_objects", "past"}
+        | {"parsers", "chat_spool", "languages", "large_objects", "past", "clusters", "moves", "placements"}
     )
     """Checks that may fail while reading and writing go on."""
 
@@ -84,13 +89,17 @@ class Readiness:
         replicas: Replicas | None = None,
         clock: TrustedClock | None = None,
         spool: TurnSpool | None = None,
+        *,
+        is_thorough: bool = False,
     ) -> None:
         """Set up the checks; each takes `patience_s` seconds at most.
 
         `broker` raises BrokerUnavailable if the broker does not answer, `worker` if no worker reports there; both may
         block for a moment. `secret` raises ConfigError if the other replicas have another secret; None leaves that
-        check out, and so do None for `blobs`, `clock` and `spool`, and no members of `replicas`.
+        check out, and so do None for `blobs`, `clock` and `spool`, and no members of `replicas`. `is_thorough`: also
+        the checks that read all placements of tenants.
         """
+        self._is_thorough = is_thorough
         self._replicas = replicas if replicas and replicas.members else None
         self._clock = clock
         self._spool = spool
@@ -114,6 +123,16 @@ class Readiness:
         checks: dict[str, Check] = {
             "database": self._check_database,
             "locks": self._check_locks,
+            **(
+                {"clusters": self._check_clusters, "moves": self._check_moves}
+                if isinstance(self._uow, ClusterUnitOfWork)
+                else {}
+            ),
+            **(
+                {"placements": self._check_placements}
+                if self._is_thorough and isinstance(self._uow, ClusterUnitOfWork)
+                else {}
+            ),
             **({"replicas": self._check_replicas} if self._replicas else {}),
             **({"clock": self._check_clock} if self._clock else {}),
             "migrations": self._check_migrations,
@@ -153,8 +172,10 @@ class Readiness:
     async def _check_workers(self) -> None:
         """Check for the sign of a live worker first: due jobs may also wait for workers that are busy or hang."""
         await self._ask_broker(self._call_worker)
-        behind = (await self._fetch_rows("SELECT jobs_behind() AS seconds"))[0]["seconds"]
-        if behind is not None and behind > BEHIND_S:
+        async with _database_time_limit(self._patience_s):
+            rows = await self._uow.call_everywhere("SELECT jobs_behind() AS seconds")
+        behind = max(row["seconds"] or 0.0 for row in rows)
+        if behind > BEHIND_S:
             raise BrokerUnavailable(
                 f"the oldest due job has waited {behind:.0f} s: check that a worker runs, and that the workers are not "
                 "busy with other jobs (`mnema jobs list`)"
@@ -169,10 +190,51 @@ class Readiness:
             )
 
     async def _check_database(self) -> None:
-        if (await self._fetch_rows("SELECT current_setting('transaction_read_only')::boolean AS read_only"))[0][
-            "read_only"
-        ]:
+        if (await self._fetch_rows(_IS_READ_ONLY))[0]["read_only"]:
             raise DatabaseReadOnly(READ_ONLY)
+
+    async def _check_clusters(self) -> None:
+        """Check each cluster: while one is away, the others serve their tenants."""
+        assert isinstance(self._uow, ClusterUnitOfWork)
+        found = await self._uow.homes.ask_each(self._find_fault)
+        faults = [f"{name}: {fault}" for name, fault in found.items() if fault != "ok"]
+        faults += await self._uow.homes.list_misnamed()
+        if any(self._uow.homes.bounds.values()):
+            faults += [
+                f"{name}: its database takes {room}, its max_bytes: move tenants, or raise the bound"
+                for name, room in (await self._uow.homes.list_rooms()).items()
+                if room is not None and room.is_short
+            ]
+        if faults:
+            raise DatabaseUnavailable("; ".join(map(str, faults)))
+
+    async def _check_moves(self) -> None:
+        """Name the moves that stopped, and the copies that owe erasures. Workers with the operators' URLs do both."""
+        assert isinstance(self._uow, ClusterUnitOfWork)
+        async with _database_time_limit(self._patience_s):
+            stopped = await self._uow.homes.list_stopped_moves()
+            owed = await self._uow.homes.list_owed()
+        if stopped:
+            more = f" (and {len(stopped) - 1} more)" if len(stopped) > 1 else ""
+            raise TenantMoving(stopped[0].advice + more)
+        if owed:
+            more = f" (and {len(owed) - 1} more)" if len(owed) > 1 else ""
+            raise ErasureOwed(owed[0].advice + more)
+
+    async def _check_placements(self) -> str | None:
+        """Name the clusters that the file misses, and the tenants without a home."""
+        assert isinstance(self._uow, ClusterUnitOfWork)
+        async with _database_time_limit(self._patience_s):
+            return "; ".join(await list_misplaced(self._uow.homes)) or None
+
+    async def _find_fault(self, cluster: UnitOfWork) -> str:
+        [row] = await cluster.call_definer(_IS_READ_ONLY)
+        if row["read_only"]:
+            return "it takes no writes"
+        refuse_privileged((await cluster.call_definer(ROLE))[0])
+        await require_schema(cluster)
+        await require_space(cluster, self._embedder.model, self._embedder.dimension)
+        return "ok"
 
     async def _check_locks(self) -> None:
         """Check that nothing waits for long for a whole table, which a migration or a person may have locked."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from app.domain.memory.presentation import render_bullet
 from app.domain.recall.arrangement import AnswerLimits, RankedItem
 from app.domain.recall.delta_header import Header, shrink_header
 from app.domain.recall.hidden import Hidden
+from app.domain.recall.instructions import AppliedInstruction
 from app.domain.recall.passages import FoundChunk, Passage, place_parts
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.selection import DroppedCandidate
@@ -38,7 +39,8 @@ class AnswerItem:
     """One memory of the answer. `ranked` is None for a category with context mode `all`, which is not ranked.
 
     `line` is its line, `told` what a model reads of it: the same, perhaps with date and id. The memory has the text as
-    stored. Chunks have a `mark`. The memory of a chunk has the text of its passage, and its place as `source`.
+    stored. `instruction`: why a standing instruction comes with the answer. Chunks have a `mark`. The memory of a chunk
+    has the text of its passage, and its place as `source`.
     """
 
     memory: Memory
@@ -47,6 +49,7 @@ class AnswerItem:
     ranked: RankedItem | None = None
     strength: float | None = None
     mark: str | None = None
+    instruction: AppliedInstruction | None = None
 
     @property
     def text(self) -> str:
@@ -134,6 +137,7 @@ class AnswerBuilder:
         self._pinned: list[AnswerItem] = []
         self._added_pinned: set[UUID] = set()
         self._added: set[UUID] = set()
+        self._instructions: dict[UUID, AnswerItem] = {}
 
     @property
     def answered_ids(self) -> list[UUID]:
@@ -148,6 +152,11 @@ class AnswerBuilder:
             for memory, scored in ranked
             if limits.is_relevant(memory.category, scored.relevance, is_turn=memory.type is MemoryType.turn)
         ]
+
+    @property
+    def instruction_ids(self) -> set[UUID]:
+        """Ids of the instructions in the answer."""
+        return {item.memory.id for item in self._answer.items if item.instruction is not None}
 
     @property
     def spent_tokens(self) -> int:
@@ -172,18 +181,45 @@ class AnswerBuilder:
             header = shrink_header(header, header.shown - 1)
         return None
 
+    def add_instructions(
+        self, applied: Sequence[AppliedInstruction], memories: dict[UUID, Memory], scored: Sequence[ScoredCandidate]
+    ) -> None:
+        """Take the tokens of the instructions that apply, before those of all other memories: at most half of the rest.
+
+        Each comes at the place that it is ranked at, or behind the ranked memories. `scored` are the candidates.
+        """
+        scores = {one.candidate.id: one for one in scored} if applied else {}
+        reserve = -(-self._budget.tokens_left // 2)
+        for one in applied:
+            if (memory := memories.get(one.id)) is None:
+                continue  # it is gone since
+            ranked = RankedItem(scores[one.id], one.also) if one.id in scores else None
+            item = replace(self._make_item(memory, ranked=ranked), instruction=one)
+            if self._take_item(item, reserve):
+                self._instructions[memory.id] = item
+            else:
+                self._answer.left_out[memory.id] = item
+
     def add_pinned_categories(self, memories: Sequence[Memory], *, ranked: bool) -> None:
         """Add the memories of categories with context mode `all`, beside the `top_k` ranked ones.
 
         With `ranked`, at least half of the remaining budget stays free for the ranked categories.
         """
-        self._pinned = [self._make_item(memory) for memory in memories]
+        self._pinned = [self._make_item(memory) for memory in memories if memory.id not in self._added]
         self._add_pinned(reserve=-(-self._budget.tokens_left // 2) if ranked else 0)
 
     def add_ranked(self, ranked: Sequence[RankedItem], memories: dict[UUID, Memory]) -> None:
-        """Add the ranked memories in their order."""
+        """Add the ranked memories in their order, then the instructions that are not among them."""
         for item in ranked:
-            self._add_item(self._answer.items, self._make_item(memories[item.scored.candidate.id], ranked=item))
+            memory = memories[item.scored.candidate.id]
+            if (instruction := self._instructions.pop(memory.id, None)) is not None:
+                also = instruction.instruction.also if instruction.instruction else ()
+                item = replace(item, also=(*item.also, *(id_ for id_ in also if id_ not in item.also)))
+                self._answer.items.append(replace(instruction, ranked=item))
+            else:
+                self._add_item(self._answer.items, self._make_item(memory, ranked=item))
+        self._answer.items += self._instructions.values()
+        self._instructions = {}
 
     def add_related(self, related: Sequence[Related], scored: Sequence[ScoredCandidate], limit: int) -> None:
         """Add at most `limit` memories that the answer does not contain yet, in the order of the question.
@@ -230,12 +266,13 @@ class AnswerBuilder:
     def _add_pinned(self, reserve: int) -> None:
         fitting = (i for i in self._pinned if i.memory.id not in self._added and self._take_item(i, reserve))
         self._added_pinned |= {item.memory.id for item in fitting}
-        ranked = [item for item in self._answer.items if item.ranked is not None]
-        self._answer.items = [item for item in self._pinned if item.memory.id in self._added_pinned] + ranked
+        others = [item for item in self._answer.items if item.ranked is not None or item.instruction is not None]
+        self._answer.items = [item for item in self._pinned if item.memory.id in self._added_pinned] + others
 
     def _add_item(self, items: list[AnswerItem], item: AnswerItem) -> None:
         if self._take_item(item):
             items.append(item)
+            self._answer.left_out.pop(item.memory.id, None)  # an instruction that took more than its share
         else:
             self._answer.left_out.setdefault(item.memory.id, item)  # a ranked memory may also be a related one
 

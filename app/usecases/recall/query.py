@@ -10,6 +10,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import arrange_answer
 from app.domain.recall.delta_header import shown_entries
+from app.domain.recall.instructions import leave_out_repeats
 from app.domain.recall.scoring import ScoredCandidate
 from app.domain.recall.token_budget import TokenBudget
 from app.ports import TokenCounter
@@ -22,6 +23,7 @@ from app.usecases.recall.answer import Answer, AnswerBuilder, LineEnding
 from app.usecases.recall.chunks import FindChunks
 from app.usecases.recall.delta import ReadDelta
 from app.usecases.recall.hidden import FindHidden
+from app.usecases.recall.instructions import FindInstructions
 from app.usecases.recall.ranking import RankMemories
 from app.usecases.recall.receipt import leave_receipt
 from app.usecases.recall.request import Query, QueryState
@@ -44,6 +46,7 @@ class QueryMemories:
         tokens: TokenCounter,
         access: AccessLog,
         facts: AnswerFacts,
+        instructions: FindInstructions,
         hidden: FindHidden,
         policies: TenantPolicies,
     ) -> None:
@@ -57,6 +60,7 @@ class QueryMemories:
         self._tokens = tokens
         self._access = access
         self._facts = facts
+        self._instructions = instructions
         self._policies = policies
 
     async def answer_query(self, principal: Principal, query: Query) -> Answer:
@@ -153,8 +157,10 @@ class QueryMemories:
             )
 
     async def _add_items(self, tx: ReadTx, work: QueryState, chosen: Sequence[ScoredCandidate]) -> None:
-        """Add pinned categories, the chosen memories and the memories related to them, within the budget."""
-        if not work.pinned_categories and not chosen:
+        """Add instructions, pinned categories, the chosen memories and those related to them, within the budget."""
+        applied = await self._instructions.find_applying(tx, work.ranking.principal, work.ranking)
+        chosen = leave_out_repeats(chosen, applied)
+        if not work.pinned_categories and not chosen and not applied:
             return
         policy = self._policies.of(work.ranking.principal).query
         most = policy.related * RELATED_READ
@@ -164,14 +170,17 @@ class QueryMemories:
             work.ranking.search,
             whole=work.pinned_categories,
             whole_limit=policy.whole_limit,
-            chosen=[s.candidate.id for s in chosen],
+            chosen=[*(s.candidate.id for s in chosen), *(one.id for one in applied)],
             related=most,
             first=work.ranking.limits.top_k,
         )
-        items, dropped = arrange_answer(chosen, loaded.chosen, work.ranking.search.text, work.ranking.limits)
+        items, dropped = arrange_answer(chosen, loaded.chosen, work.ranking.query.text, work.ranking.limits)
         work.ranking.dropped += dropped
+        work.builder.add_instructions(applied, loaded.chosen, work.ranking.ranked)
         work.builder.add_pinned_categories(loaded.whole, ranked=bool(work.ranking.lengths))
         work.builder.add_ranked(items, loaded.chosen)
+        told = work.builder.instruction_ids
+        work.ranking.dropped = [one for one in work.ranking.dropped if one.scored.candidate.id not in told]
         related = await self._find_related(tx, work, loaded.related, most) if work.query.moments.is_now else []
         work.builder.add_related(related, work.ranking.ranked, policy.related)
         work.builder.fill_remaining()

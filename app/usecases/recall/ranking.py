@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Protocol
+from uuid import UUID
 
 from app.config.loader import Policies
 from app.config.tenant_policies import TenantPolicies
@@ -19,6 +20,7 @@ from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.principal import Principal
 from app.domain.recall.arrangement import AnswerLimits
 from app.domain.recall.candidates import Candidate
+from app.domain.recall.overviews import find_topic
 from app.domain.recall.profiles import RankingProfile, RankingQuery, profile_name
 from app.domain.recall.relevance import LeastRelevance
 from app.domain.recall.scoring import ScoredCandidate
@@ -29,7 +31,6 @@ from app.domain.recall.selection import (
     keep_reranked,
     keep_similar,
     select_best,
-    set_aside_repeats,
 )
 from app.domain.text_rules import normalise_text
 from app.ports import Clock, Embedder, Embedding
@@ -37,6 +38,7 @@ from app.storage.recall.chunks import ChunkReader
 from app.storage.recall.search import Search, SearchStorage
 from app.storage.uow import ReadTx, UnitOfWork
 from app.usecases.recall.candidates import Candidates
+from app.usecases.recall.repeats import SEARCHES, SortedOut, SortOutRepeats
 from app.usecases.recall.slots import ChunkSlots, choose_chunks, split_chunks
 
 
@@ -154,6 +156,7 @@ class RankMemories:
         self._embedder = embedder
         self._policies = policies
         self._clock = clock
+        self._repeats = SortOutRepeats(search, clock)
 
     async def prepare_ranking(
         self,
@@ -180,13 +183,23 @@ class RankMemories:
             raise InvalidInput("query is empty")
         profile = profile or _named_profile(policies, request)
         lengths, slots = _open_slots(policies, request, lengths, chunks if moments.is_now else 0)
-        embedding, degraded = await self._embed_query(text) if lengths or slots else (None, None)
+        topic = find_topic(text)
+        words = topic.text if topic else text
+        embedding, degraded = await self._embed_query(words) if lengths or slots else (None, None)
         top_k = request.top_k or policies.query.top_k
-        search = _build_search(policies, request, text, embedding, profile, slots)
+        search = _build_search(policies, request, words, embedding, profile, slots)
         search = replace(search, categories=tuple(categories), chunk_categories=tuple(categories) if slots else ())
+        search = replace(search, spoken=topic.language) if topic else search
         search = search if moments.is_now else replace(search, today=tuple(today))
-        word_vectors = (embedding.tokens, embedding.words) if embedding else (None, ())
-        query = RankingQuery(text, *word_vectors, request.zone, request.thread_id, moments.as_of)
+        query = RankingQuery(
+            text,
+            tokens=embedding.tokens if embedding else None,
+            words=embedding.words if embedding else (),
+            zone=request.zone,
+            thread_id=request.thread_id,
+            as_of=moments.as_of,
+            topic=topic,
+        )
         compared = policies.relevance is not None and profile.name in policies.relevance.profiles
         limits = AnswerLimits(top_k, {c: _least_relevance(policies, request, profile, c) for c in lengths}, compared)
         return Ranking(principal, search, profile, query, request.threshold, lengths, limits, degraded, chunks=slots)
@@ -209,7 +222,7 @@ class RankMemories:
             return None
         async with self._uow.calls_anywhere(ranking.principal) as tx:
             found = await (find or self._find_candidates)(tx, ranking)
-            candidates, _ = set_aside_repeats(found, ranking.query)
+            candidates = (await self._sort_out(tx, ranking, found)).kept
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
             loaded = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
             texts = list(loaded.values()) + await self._load_best_chunks(tx, ranking)
@@ -235,7 +248,7 @@ class RankMemories:
             found = await (find or self._find_candidates)(tx, ranking)
         else:
             found = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
-        candidates, repeats = set_aside_repeats(found, ranking.query)
+        candidates, repeats, copies = await self._sort_out(tx, ranking, found)
         profile = ranking.profile
         top_k = ranking.limits.top_k
         scored = self._candidates.score_candidates(candidates, profile, ranking.query)
@@ -246,11 +259,17 @@ class RankMemories:
         scored, irrelevant = keep_relevant(scored, profile)
         scored, over = cap_categories(scored, ranking.lengths)
         chosen, rest = select_best(scored, top_k + profile.spare_candidates, profile)
-        again = self._candidates.score_candidates(repeats, profile, ranking.query) if repeats else []
-        asked = [DroppedCandidate(s, "question") for s in again]
-        ranking.dropped = [*asked, *low, *unread, *irrelevant, *over, *rest]
+        asked = [DroppedCandidate(s, "question") for s in self._score_dropped(repeats, ranking)]
+        said = [DroppedCandidate(s, "duplicate") for s in self._score_dropped(copies, ranking)]
+        ranking.dropped = [*asked, *said, *low, *unread, *irrelevant, *over, *rest]
         self._choose_chunks(ranking)
         return chosen
+
+    async def _sort_out(self, tx: ReadTx, ranking: Ranking, found: Sequence[Candidate]) -> SortedOut:
+        return await self._repeats.sort_out(tx, ranking.principal, ranking.search, ranking.query, found)
+
+    def _score_dropped(self, dropped: Sequence[Candidate], ranking: Ranking) -> list[ScoredCandidate]:
+        return self._candidates.score_candidates(dropped, ranking.profile, ranking.query) if dropped else []
 
     def _choose_chunks(self, ranking: Ranking) -> None:
         slots = ranking.chunks
@@ -270,10 +289,20 @@ class RankMemories:
         return [chunk.memory for chunks in loaded.values() for chunk in chunks]
 
     async def _find_candidates(self, tx: ReadTx, ranking: Ranking) -> list[Candidate]:
-        found = await self._candidates.find_candidates(
-            tx, ranking.principal, ranking.search, ranking.lengths, ranking.limits.top_k
-        )
-        return split_chunks(found, ranking.chunks)
+        """Return the candidates. Search again if turns that repeat the query or each other took too many places."""
+        found: dict[UUID, Candidate] = {}
+        search = ranking.search
+        principal = ranking.principal
+        for at in range(SEARCHES):
+            more = await self._candidates.find_candidates(tx, principal, search, ranking.lengths, ranking.limits.top_k)
+            if at == 0:
+                more = split_chunks(more, ranking.chunks)
+            found |= {c.id: c for c in more}
+            following = await self._repeats.next_search(tx, principal, search, ranking.query, more)
+            if following is None:
+                break
+            search = following
+        return list(found.values())
 
 
 def _build_search(

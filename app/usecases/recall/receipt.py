@@ -24,7 +24,7 @@ def _receipt_of(work: QueryState) -> QueryReceipt:
     delta = answer.delta if work.bullets and answer.delta else {}
     return QueryReceipt(
         id=new_id(),
-        via="query",
+        via=query.via,
         agent=work.agent,
         key_id=work.ranking.principal.key_id,
         user_id=query.filters.user_id,

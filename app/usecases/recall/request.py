@@ -8,6 +8,7 @@ from app.domain.errors import InvalidInput
 from app.domain.filters import Conditions, Filters
 from app.domain.memory.moments import NOW, Moments
 from app.domain.recall.delta_header import DeltaEntry
+from app.domain.receipts.receipt import Via
 from app.usecases.recall.answer import Answer, AnswerBuilder
 from app.usecases.recall.ranking import Ranking
 
@@ -20,7 +21,7 @@ class Query:
     has no turns of `thread_id` from `before_seq` on, and none of the memories `exclude_ids`. `neighbours`: the number
     of chunks before and after each chunk that are answered with it. `dates`: lines end with the day of the memory's
     last change. `identified`: lines for a model end with day and id of the memory. `moments`: the times that the query
-    is about; if they are not NOW, it needs a user, and there is no delta.
+    is about; if they are not NOW, it needs a user, and there is no delta. `via`: the way in, for the receipt.
     """
 
     agent: str | None
@@ -43,6 +44,7 @@ class Query:
     dates: bool | None = None
     identified: bool = False
     moments: Moments = NOW
+    via: Via = "query"
 
     def __post_init__(self) -> None:
         if not self.moments.is_now and self.since_rev is not None:

@@ -161,7 +161,7 @@ class SearchMemories:
             if ids:
                 found = await self._search.load_answer(tx, principal, ranking.search, chosen=ids)
             chunks = await self._chunks.load_chosen(tx, ranking, query.neighbours)
-        items, _ = arrange_answer(chosen, found.chosen, ranking.search.text, ranking.limits)
+        items, _ = arrange_answer(chosen, found.chosen, ranking.query.text, ranking.limits)
         snippet = query.snippet or _default_snippet(policies, query.neighbours)
         listed = [_Source(found.chosen[item.scored.candidate.id], item) for item in items]
         share = int(top_k * policies.sources.answer_share)

@@ -25,7 +25,7 @@ from app.domain.reflection.echoes import strip_echoes
 from app.ports import Clock
 from app.storage.journal import Journal, KeyRecord
 from app.storage.reflection.fact_extraction import Counter, ExtractionState, TurnFactStorage
-from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.consent.proposals import ProposeProfileFields
 from app.usecases.memory.merge import WriteResult
 from app.usecases.memory.write import WriteMemories
 from app.usecases.reflection.results import visible_categories, writable_categories

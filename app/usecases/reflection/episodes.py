@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from app.domain.changes import MemoryChange, Observation
-from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryType, NewMemory, Origin
 from app.domain.outages import UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.episodes import EpisodePolicy, add_date_prefix, strip_date_prefix
@@ -143,6 +143,7 @@ def _build_draft(policy: EpisodePolicy, transcript: Transcript, episode: Episode
         tags=tuple(episode.tags),
         source=memory_source(last, transcript.turns),
         metadata={"prompt": VERSION},
+        origin=Origin.reflection,
     )
 
 

@@ -30,7 +30,7 @@ from app.ports import Clock
 from app.prompts.fact_extraction import MAX_MESSAGE, VERSION, fact_extraction_prompt, read_fact_extraction
 from app.storage.journal import Journal, KeyRecord
 from app.storage.reflection.fact_extraction import ExtractionState, TurnFactStorage
-from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.consent.proposals import ProposeProfileFields
 from app.usecases.reflection.capture import ROUTE as CAPTURE
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.reconcile import WRITE_ACTIONS, PlannedReconcile, Reconcile, ReconcileOutcome

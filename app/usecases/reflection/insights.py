@@ -8,14 +8,14 @@ from typing import Final
 
 from app.domain.changes import MemoryChange, Observation
 from app.domain.consent.profile_fields import ProfileField, benign_fields
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryType, NewMemory, Origin
 from app.domain.outages import UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.insights import Insight, InsightMaterial, InsightPolicy
 from app.domain.reflection.transcript import ReadPosition
 from app.prompts.insights import VERSION, insights_prompt, read_insights
 from app.storage.reflection.transcripts import WHOLE_USER
-from app.usecases.consent.generated_proposals import ProposeProfileFields
+from app.usecases.consent.proposals import ProposeProfileFields
 from app.usecases.reflection.generated_memories import GeneratedMemoryWriter, cosine_similarity
 from app.usecases.reflection.model_gateway import ModelGateway
 from app.usecases.reflection.results import ReadStep, ReflectionResult
@@ -134,4 +134,5 @@ def _build_draft(policy: InsightPolicy, material: InsightMaterial, insight: Insi
             "memories": [str(memory.id) for memory in (*material.activity, *material.facts)],
         },
         metadata={"prompt": VERSION, "confidence": insight.confidence},
+        origin=Origin.reflection,
     )

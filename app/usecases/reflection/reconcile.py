@@ -332,4 +332,7 @@ def _compared_memory(neighbour: FactNeighbour, fact: NewFact) -> ComparedMemory:
         pinned=memory.pinned,
         tags=memory.tags,
         version=memory.version,
+        expires_at=memory.expires_at,
+        valid_from=memory.valid_from,
+        valid_to=memory.valid_to,
     )

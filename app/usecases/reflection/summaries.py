@@ -6,7 +6,7 @@ from functools import partial
 
 from app.config.loader import Policies
 from app.domain.changes import Observation
-from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryType, NewMemory, Origin
 from app.domain.outages import UnusableAnswer
 from app.domain.principal import Principal
 from app.domain.reflection.transcript import Message, Transcript
@@ -100,4 +100,5 @@ def _build_draft(policies: Policies, transcript: Transcript, text: str) -> NewMe
         importance=policies.summaries.importance,
         source=memory_source(last, transcript.turns),
         metadata={"prompt": VERSION},
+        origin=Origin.reflection,
     )

@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 
 from app.domain.changes import Observation
 from app.domain.idempotency import IdempotencyKey
-from app.domain.memory.memory import Memory, NewMemory
+from app.domain.memory.memory import Memory, NewMemory, Origin
 from app.usecases.memory.merge import WriteResult
 
 
@@ -46,6 +46,7 @@ def build_fact_draft(turn: Memory, fact: TurnFact, metadata: Mapping[str, str]) 
         source={"turn_id": str(turn.id), "quote": fact.quote},
         metadata=metadata,
         created_at=turn.created_at,
+        origin=Origin.capture,
     )
 
 

@@ -14,7 +14,7 @@ from app.config.tenant_policies import TenantPolicies
 from app.domain.categories import PROCEDURAL
 from app.domain.days import start_of_day
 from app.domain.errors import QuotaExceeded
-from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory, Origin
 from app.domain.principal import Principal
 from app.domain.reflection.echoes import strip_echoes
 from app.domain.reflection.workflows import MIN_CONFIDENCE, PER_USER_DAY, SAME_AT, Workflow, tells_steps
@@ -147,4 +147,5 @@ def _build_draft(turn: Memory, found: Workflow) -> NewMemory:
         source={"turn_id": str(turn.id)},
         metadata={"prompt": VERSION, "confidence": found.confidence},
         created_at=turn.created_at,
+        origin=Origin.reflection,
     )

@@ -4,7 +4,7 @@ import base64
 import json
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -56,13 +56,16 @@ class ExportUser:
         blobs: BlobStore,
         policies: TenantPolicies,
         clock: Clock,
+        find_home: Callable[[UUID], Mapping[str, str | None]],
     ) -> None:
+        """`find_home` returns `cluster` and `region` of a tenant's home, nothing without clusters."""
         self._uow = uow
         self._storage = storage
         self._access = access
         self._blobs = blobs
         self._policies = policies
         self._clock = clock
+        self._find_home = find_home
         self._running: Counter[UUID] = Counter()
 
     async def export_records(
@@ -70,6 +73,7 @@ class ExportUser:
     ) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator of dicts with a `kind`: first `user`, then the kinds of KINDS.
 
+        With clusters, the first one has the `cluster` and its `region` that the records come from.
         With filters, or times other than NOW, the only kind after `user` is `memory`: those that match. Raise NotFound
         if nothing is stored for the user, TenantBusy if MAX_EXPORTS are running, and AsOfInFuture.
         """
@@ -83,6 +87,7 @@ class ExportUser:
         if self._running.get(principal.tenant_id, 0) >= MAX_EXPORTS:
             raise TenantBusy(f"{MAX_EXPORTS} exports of this tenant are running; try again when one has ended")
         self._running[principal.tenant_id] += 1
+        user |= self._find_home(principal.tenant_id)
         records = self._iterate_records(principal, user_id, user, _Selected(moments, filters))
         # also releases the slot of an export that is not read to its end
         weakref.finalize(records, self._release_slot, principal.tenant_id)

@@ -15,7 +15,7 @@ from app.domain.principal import Principal
 from app.domain.sources.errors import SourceExists, SourceRemoved
 from app.domain.sources.folder import SourceRoot
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind, IndexJobState
-from app.domain.sources.patterns import parse_rules
+from app.domain.sources.paths import parse_rules
 from app.domain.sources.source import NewSource, Source, SourceKind, SourceStatus
 from app.ports import JobQueue
 from app.source_ports import SourceFolders

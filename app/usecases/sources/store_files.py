@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from app.domain.errors import ErasedText
-from app.domain.memory.memory import MemoryType, NewMemory
+from app.domain.memory.memory import MemoryType, NewMemory, Origin
 from app.domain.sources.chunk_matching import ChunkMatching, StoredChunk, match_chunks
 from app.domain.sources.document import ParsedDocument, find_kind
 from app.domain.sources.index_job import Progress
@@ -112,6 +112,7 @@ class StoreFiles:
             type=MemoryType.chunk,
             agent_id=run.source.agent_id,
             created_at=self._clock.now(),
+            origin=Origin.document,
         )
         places = [chunk_source(run.source, file_id, file.planned.path, chunk) for chunk in matching.added]
         texts = [chunk.text for chunk in matching.added]

@@ -6,11 +6,9 @@ from uuid import UUID
 
 from app.domain.errors import InvalidInput, NotFound
 from app.domain.principal import Principal
-from app.domain.sources.folder import EntryKind, FolderEntry, SourceRoot
-from app.domain.sources.paths import split_path
-from app.domain.sources.patterns import PathRules, parse_rules
+from app.domain.sources.folder import EntryKind, EntryState, FileOutcome, FolderEntry, SourceRoot, TreeEntry, TreePage
+from app.domain.sources.paths import PathRules, parse_rules, split_path
 from app.domain.sources.source import Source
-from app.domain.sources.tree import EntryState, FileOutcome, TreeEntry, TreePage
 from app.source_ports import SourceFolders
 from app.storage.sources.sources import SourceStorage, TreeStorage
 from app.storage.uow import UnitOfWork

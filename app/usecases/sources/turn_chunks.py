@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryState, MemoryType, NewMemory, Origin
 from app.domain.principal import Principal
 from app.domain.sources.document import Chunk, join_heading
 from app.domain.sources.rejection import Rejection
@@ -62,6 +62,7 @@ class CutTurns:
             actor_id=turn.actor_id,
             role=turn.role,
             created_at=turn.created_at,
+            origin=turn.origin or Origin.turn,
         )
         memories = [replace(new, text=chunk.text, source=_chunk_source(turn, chunk)) for chunk in chunks]
         embeddings = await self.embed.embed_memories(memories)

@@ -14,8 +14,7 @@ from app.domain.principal import Principal
 from app.domain.sources.document import DocumentKind, find_extension, find_kind
 from app.domain.sources.errors import DocumentQuotaExceeded, SourceRemoved, UnsupportedDocument, WrongSourceKind
 from app.domain.sources.index_job import IndexCause, IndexJob, IndexJobKind
-from app.domain.sources.paths import split_path
-from app.domain.sources.patterns import parse_rules
+from app.domain.sources.paths import parse_rules, split_path
 from app.domain.sources.source import FileState, Source, SourceFile, SourceKind, hash_content
 from app.domain.sources.source_policy import SourcePolicy
 from app.ports import Clock, JobQueue
@@ -193,7 +192,7 @@ class ManageFiles:
         return source
 
 
-class _ReplacedBlob(NotFound):
+class _ReplacedBlob(NotFound, code="not_found"):
     """The blob of a file is gone."""
 
 

@@ -69,7 +69,7 @@ class WatchSources:
         loop = asyncio.get_running_loop()
         began = loop.time()
         watched = list[WatchedFolder]()
-        for tenant in await self.tenants.list_tenants():
+        for tenant in await self.tenants.list_reachable_tenants():
             principal = Principal(tenant.id)
             async with self.uow.read(principal) as tx:
                 watched += await self.sources.list_watched(tx, principal)

@@ -54,10 +54,14 @@ class ManageKeys:
         self._log_change("create_key", principal, key.id, scopes=list(key.scopes))
         return key, plain
 
-    async def revoke_key(self, principal: Principal, key_id: UUID) -> None:
-        """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
-        await self._tenants.revoke_key(principal.tenant_id, key_id, by=principal)
+    async def revoke_key(self, principal: Principal, key_id: UUID) -> tuple[str, ...]:
+        """Revoke a key; return the clusters that could not be told, which refuse it later.
+
+        Raise NotFound if the tenant has no such key or it is revoked already.
+        """
+        unreached = await self._tenants.revoke_key(principal.tenant_id, key_id, by=principal)
         self._log_change("revoke_key", principal, key_id)
+        return unreached
 
     def _log_change(self, action: str, principal: Principal, key_id: UUID, **fields: object) -> None:
         """Log a change by a key. The operator's have lines of their own, `operator_change`."""

@@ -75,9 +75,9 @@ class Operators:
             raise NotFound("no such tenant")
         return tenant
 
-    async def create_tenant(self, name: str) -> Tenant:
+    async def create_tenant(self, name: str, cluster: str | None, region: str | None) -> Tenant:
         """Create a tenant. Raise ConflictingName or InvalidInput."""
-        tenant = await self._tenants.create_tenant(name)
+        tenant = await self._tenants.create_tenant(name, cluster, region)
         self._log_change("create_tenant", tenant.id)
         return tenant
 
@@ -103,11 +103,15 @@ class Operators:
         self._log_change("create_key", tenant_id, key_id=str(key.id), scopes=list(key.scopes))
         return key, plain
 
-    async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> None:
-        """Revoke a key. Raise NotFound if the tenant has no such key or it is revoked already."""
+    async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> tuple[str, ...]:
+        """Revoke a key; return the clusters that could not be told, which refuse it later.
+
+        Raise NotFound if the tenant has no such key or it is revoked already.
+        """
         await self.get_tenant(tenant_id)
-        await self._keys.revoke_key(_operator_of(tenant_id), key_id)
+        unreached = await self._keys.revoke_key(_operator_of(tenant_id), key_id)
         self._log_change("revoke_key", tenant_id, key_id=str(key_id))
+        return unreached
 
     def _log_change(self, action: str, tenant_id: UUID, **fields: Any) -> None:
         log.info("operator_change", action=action, tenant=str(tenant_id), **fields)

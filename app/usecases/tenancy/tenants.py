@@ -91,7 +91,7 @@ class Tenants:
             return self._with_categories(cached.principal)
         try:
             if cached and cached.principal:
-                owner = await self._storage.find_key_owner(key)
+                owner = await self._storage.find_key_owner(key, cached.principal.tenant_id)
             else:
                 owner = await self._look_up(key)
         except DatabaseUnavailable:
@@ -144,10 +144,14 @@ class Tenants:
             return
         raise UnknownProject(f"no project {project!r}; project_id must be the id or the name of this key's tenant")
 
-    async def create_tenant(self, name: str) -> Tenant:
-        """Create a tenant; raise ConflictingName if the name is taken, InvalidInput if it is no identifier."""
+    async def create_tenant(self, name: str, cluster: str | None = None, region: str | None = None) -> Tenant:
+        """Create a tenant, in the named cluster or in one of the region, to which it is then bound.
+
+        Raise ConflictingName if the name is taken, InvalidInput if it is no identifier, or if there is no such cluster
+        or region.
+        """
         try:
-            return await self._storage.create_tenant(check_identifier(name))
+            return await self._storage.create_tenant(check_identifier(name), cluster, region)
         except DuplicateText as error:
             raise ConflictingName(f"a tenant named {name!r} exists") from error
 
@@ -185,10 +189,15 @@ class Tenants:
         """Return the tenant's keys, without their plain text."""
         return await self._storage.list_keys(Principal(tenant_id))
 
-    async def revoke_key(self, tenant_id: UUID, key_id: UUID, by: Principal | None = None) -> None:
-        """Revoke a key. `by`: whose key does it. Raise NotFound if there is no such key or it is revoked already."""
-        if not await self._storage.revoke_key(by or Principal(tenant_id), key_id):
+    async def revoke_key(self, tenant_id: UUID, key_id: UUID, by: Principal | None = None) -> tuple[str, ...]:
+        """Revoke a key; return the clusters that could not be told, which refuse it later.
+
+        `by`: whose key does it. Raise NotFound if there is no such key or it is revoked already.
+        """
+        revocation = await self._storage.revoke_key(by or Principal(tenant_id), key_id)
+        if not revocation.was_valid:
             raise NotFound("no such key, or it is revoked already")
+        return revocation.unreached
 
 
 def _build_principal(owner: KeyOwner, lease: Lease) -> Principal:

@@ -16,15 +16,18 @@ from app.domain.principal import Principal
 from app.domain.turn_memory.active_set import resolve_turn_ids
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.feedback import (
+    MACHINE_PLACE,
+    USER_PLACE,
     Candidate,
     GivenReaction,
     Origin,
     Reaction,
+    apply_reaction,
     rank_candidates,
     read_reaction,
+    require_same,
     share_words,
 )
-from app.domain.turn_memory.turn_reactions import MACHINE_PLACE, USER_PLACE, apply_reaction, require_same
 from app.domain.turn_memory.turn_state import TurnState
 from app.ports import Embedder
 from app.storage.turn_memory.artifacts import ArtifactStorage

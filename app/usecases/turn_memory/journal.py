@@ -11,7 +11,7 @@ from app.domain.rendering.views import shorten_block
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.buckets import BucketStatus
 from app.domain.turn_memory.extraction import Journal
-from app.domain.turn_memory.turn_log import TurnLog
+from app.domain.turn_memory.turn_state import TurnLog
 from app.domain.turn_memory.views import ViewName, ViewRequest
 from app.usecases.turn_memory.context import ReadBuckets, ReadContext
 from app.usecases.turn_memory.turns import NO_SUCH_TURN, ChangeTurns

@@ -10,8 +10,7 @@ from app.domain.reflection.model_usage import Usage
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.extraction import NO_SPEC, SignalSpec, SummarisedTurn
 from app.domain.turn_memory.fingerprint import Fingerprint
-from app.domain.turn_memory.turn_log import TurnLog
-from app.domain.turn_memory.turn_state import TurnState
+from app.domain.turn_memory.turn_state import TurnLog, TurnState
 from app.ports import AnswerListener
 from app.prompts.turn_summary import read_turn_summary, turn_summary_prompt
 from app.usecases.reflection.model_gateway import ModelGateway

@@ -23,8 +23,7 @@ from app.domain.turn_memory.active_set import find_active_set
 from app.domain.turn_memory.artifacts import Artifact, ArtifactKind, Conversation
 from app.domain.turn_memory.fingerprint import Fingerprint, parse_fingerprint, read_fingerprint, whole_milliseconds
 from app.domain.turn_memory.signals import read_text
-from app.domain.turn_memory.turn_log import TurnLog, parse_turn_log
-from app.domain.turn_memory.turn_state import TurnState, changed_rows, reconcile_jobs
+from app.domain.turn_memory.turn_state import TurnLog, TurnState, changed_rows, parse_turn_log, reconcile_jobs
 from app.ports import Clock
 from app.storage.turn_memory.artifacts import ArtifactStorage
 from app.storage.uow import UnitOfWork

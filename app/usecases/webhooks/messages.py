@@ -30,6 +30,7 @@ SHOWN = (
     "valid_from",
     "valid_to",
     "language",
+    "origin",
 )
 """The fields of a memory that a message has."""
 

@@ -25,21 +25,21 @@ BEGIN
         INSERT INTO memories AS m (tenant_id, id, user_pk, user_id, thread_id, seq, agent_id, run_id,
             actor_id, role, type,
                 category, text, steps_text, text_hash, importance, pinned, tags, state, source, metadata, version,
-                created_at, updated_at, expires_at, language, valid_from, valid_to)
+                created_at, updated_at, expires_at, language, valid_from, valid_to, origin)
             -- 0: the user was erased meanwhile, so the foreign key fails
             SELECT p_tenant, r.id,
                 coalesce((SELECT u.user_pk FROM users u WHERE u.tenant_id = p_tenant AND u.user_id = r.user_id), 0),
                 r.user_id, r.thread_id, r.seq, r.agent_id, r.run_id, r.actor_id, r.role, r.type, r.category, r.text,
                 r.steps_text, r.text_hash, r.importance, r.pinned, r.tags, 'active', r.source, r.metadata, 1,
                     r.created_at,
-                r.updated_at, r.expires_at, r.language, r.valid_from, r.valid_to
+                r.updated_at, r.expires_at, r.language, r.valid_from, r.valid_to, r.origin
             FROM jsonb_to_recordset(p_batch->'memories') AS r(id uuid, user_id text, thread_id text, seq bigint,
                 agent_id text,
                 run_id text, actor_id text, role text, type text, category text, text text, steps_text text,
                     text_hash bytea,
                 importance smallint, pinned boolean, tags text[], source jsonb, metadata jsonb, created_at timestamptz,
                 updated_at timestamptz, expires_at timestamptz, language text, valid_from timestamptz,
-                valid_to timestamptz)
+                valid_to timestamptz, origin text)
             WHERE (SELECT count(*) FROM threads) >= 0  -- after the threads are locked
             RETURNING m.id, m.user_pk, m.type, m.category, m.thread_id,
                 jsonb_build_object('after', memory_json(m)) AS image),

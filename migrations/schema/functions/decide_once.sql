@@ -10,10 +10,10 @@ BEGIN
     IF NOT new.keys @> old.keys THEN
         RAISE EXCEPTION 'a key that proposed a value stays with it' USING ERRCODE = 'check_violation';
     END IF;
-    IF new.state = 'applied' AND NOT is_importing() AND NOT signals_agree(new) THEN
+    IF new.state = 'applied' AND NOT signals_agree(new) THEN
         RAISE EXCEPTION 'too few signals agree' USING ERRCODE = 'serialization_failure';
     END IF;
-    IF new.way = 'chat' AND NOT is_importing() AND NOT answered_in_chat(new) THEN
+    IF new.way = 'chat' AND NOT answered_in_chat(new) THEN
         RAISE EXCEPTION 'no next turn of the user''s answers a question about this value'
             USING ERRCODE = 'serialization_failure';
     END IF;
@@ -21,5 +21,4 @@ BEGIN
     RETURN new;
 END $function$;
 COMMENT ON FUNCTION decide_once() IS 'Refuse a second decision, and note the transaction of the first. The evidence may have changed since the application
-read it: that is a serialization failure, so that the caller decides again. The evidence of an imported decision was
-checked where it was decided, and is not checked again.';
+read it: that is a serialization failure, so that the caller decides again.';

@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION public.read_answer(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_whole text[], p_whole_limit integer, p_chosen uuid[], p_related integer, p_first integer)
- RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone, fact_topic text, expires_at timestamp with time zone, language text, valid_from timestamp with time zone, valid_to timestamp with time zone)
+ RETURNS TABLE(part text, strength real, via uuid, id uuid, user_id text, thread_id text, seq bigint, agent_id text, run_id text, actor_id text, role text, type text, category text, text text, steps_text text, importance smallint, pinned boolean, tags text[], state text, source jsonb, metadata jsonb, superseded_by uuid, purge_at timestamp with time zone, version integer, created_at timestamp with time zone, updated_at timestamp with time zone, fact_topic text, expires_at timestamp with time zone, language text, valid_from timestamp with time zone, valid_to timestamp with time zone, origin text)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
@@ -45,7 +45,7 @@ BEGIN
         m.type, m.category, m.text, m.steps_text, m.importance, m.pinned, m.tags, m.state, m.source, m.metadata,
             m.superseded_by,
         m.purge_at, m.version, m.created_at, m.updated_at, m.fact_topic,
-        m.expires_at, m.language, m.valid_from, m.valid_to
+        m.expires_at, m.language, m.valid_from, m.valid_to, m.origin
     FROM (SELECT 1 AS rank, 'whole' AS part, w.at, w.id, NULL::real AS strength, NULL::uuid AS via
               FROM unnest(v_whole) WITH ORDINALITY AS w(id, at)
           UNION ALL SELECT 2, 'chosen', c.at, c.id, NULL, NULL FROM unnest(p_chosen) WITH ORDINALITY AS c(id, at)

@@ -42,10 +42,10 @@ BEGIN
         v_new := jsonb_populate_record(NULL::memories, v_set);
         INSERT INTO memories (tenant_id, id, user_pk, user_id, type, category, text, text_hash, importance,
             pinned, tags, state,
-                              source, metadata, version, created_at, updated_at, fact_topic)
+                              source, metadata, version, created_at, updated_at, fact_topic, origin)
             VALUES (p_tenant, new_id(), v_pk, p_user, 'semantic', v_new.category, v_new.text, v_new.text_hash,
                 3, false, '{}',
-                    'active', v_source, '{}', 1, v_at, v_new.updated_at, p_topic)
+                    'active', v_source, '{}', 1, v_at, v_new.updated_at, p_topic, 'facts')
             RETURNING * INTO v_new;
     ELSE
         v_new := update_memory(v_old, jsonb_build_object('set', v_set));

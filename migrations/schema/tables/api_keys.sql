@@ -14,3 +14,6 @@ CREATE TABLE api_keys (
 );
 
 CREATE UNIQUE INDEX api_keys_hash ON api_keys USING btree (key_hash);
+
+CREATE TRIGGER directory_here BEFORE INSERT OR DELETE OR UPDATE ON api_keys FOR EACH STATEMENT EXECUTE FUNCTION refuse_copy();
+ALTER TABLE api_keys DISABLE TRIGGER directory_here;

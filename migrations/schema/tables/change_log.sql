@@ -17,3 +17,6 @@ CREATE TABLE change_log (
 
 CREATE INDEX change_log_memory ON change_log USING btree (tenant_id, memory_id);
 CREATE UNIQUE INDEX change_log_rev ON change_log USING btree (tenant_id, thread_id, rev DESC);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON change_log FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE change_log DISABLE TRIGGER at_home;

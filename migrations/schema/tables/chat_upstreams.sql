@@ -10,3 +10,6 @@ CREATE TABLE chat_upstreams (
     CONSTRAINT chat_upstreams_base_url_check CHECK (length(base_url) >= 1 AND length(base_url) <= 2048),
     CONSTRAINT chat_upstreams_dialect_check CHECK (dialect = ANY (ARRAY['openai'::text, 'anthropic'::text]))
 );
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON chat_upstreams FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE chat_upstreams DISABLE TRIGGER at_home;

@@ -16,3 +16,6 @@ CREATE TABLE checkpoint_lineage (
 
 CREATE INDEX checkpoint_lineage_newest ON checkpoint_lineage USING btree (tenant_id, checkpoint_id);
 CREATE INDEX checkpoint_lineage_run ON checkpoint_lineage USING btree (tenant_id, run_id) WHERE run_id IS NOT NULL;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON checkpoint_lineage FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE checkpoint_lineage DISABLE TRIGGER at_home;

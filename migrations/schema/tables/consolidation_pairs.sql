@@ -11,3 +11,6 @@ CREATE TABLE consolidation_pairs (
 );
 
 CREATE INDEX consolidation_pairs_of_user ON consolidation_pairs USING btree (tenant_id, user_pk, checked_at);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON consolidation_pairs FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE consolidation_pairs DISABLE TRIGGER at_home;

@@ -45,5 +45,7 @@ CREATE INDEX context_patches_by_user ON context_patches USING btree (tenant_id, 
 CREATE INDEX context_patches_due ON context_patches USING btree (tenant_id, expires_at) WHERE state = 'pending'::text;
 CREATE UNIQUE INDEX context_patches_pending ON context_patches USING btree (tenant_id, user_id, field, value_key) WHERE state = 'pending'::text;
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON context_patches FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE context_patches DISABLE TRIGGER at_home;
 CREATE TRIGGER context_patches_decide_once BEFORE UPDATE ON context_patches FOR EACH ROW EXECUTE FUNCTION decide_once();
 CREATE CONSTRAINT TRIGGER context_patches_tripwire AFTER INSERT OR DELETE OR UPDATE ON context_patches DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_consent();

@@ -14,3 +14,6 @@ CREATE TABLE context_questions (
 );
 
 CREATE UNIQUE INDEX context_questions_patch ON context_questions USING btree (tenant_id, patch_id);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON context_questions FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE context_questions DISABLE TRIGGER at_home;

@@ -30,3 +30,6 @@ CREATE INDEX conv_messages_reactions ON conv_messages USING btree (tenant_id, us
 CREATE INDEX conv_messages_signals ON conv_messages USING btree (tenant_id, user_id, made_at DESC, id DESC) WHERE kind = 'artifact:turn.fingerprint.v1'::text AND tags @> '{assistant_signal}'::text[];
 CREATE INDEX conv_messages_tags ON conv_messages USING gin ((tags || ARRAY['_t'::text || tenant_id::text, '_u'::text || user_id]));
 CREATE INDEX conv_messages_waiting ON conv_messages USING btree (tenant_id, user_id, conversation_id, made_at) WHERE kind = 'artifact:turn.fingerprint.v1'::text AND reconciled_version IS DISTINCT FROM version;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON conv_messages FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE conv_messages DISABLE TRIGGER at_home;

@@ -10,3 +10,6 @@ CREATE TABLE delta_cursors (
 ) WITH (fillfactor=70);
 
 CREATE INDEX delta_cursors_of_key ON delta_cursors USING btree (tenant_id, key_id) WHERE key_id <> '00000000-0000-0000-0000-000000000000'::uuid;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON delta_cursors FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE delta_cursors DISABLE TRIGGER at_home;

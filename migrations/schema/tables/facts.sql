@@ -30,4 +30,6 @@ CREATE INDEX facts_by_topic ON facts USING btree (tenant_id, user_id, topic_key,
 CREATE INDEX facts_purgeable ON facts USING btree (tenant_id, removed_at) WHERE removed_at IS NOT NULL;
 CREATE UNIQUE INDEX facts_place ON facts USING btree (tenant_id, user_id, topic_key, thread_place(thread_id), kind, rank) NULLS NOT DISTINCT;
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON facts FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE facts DISABLE TRIGGER at_home;
 CREATE CONSTRAINT TRIGGER facts_tripwire AFTER INSERT OR DELETE OR UPDATE ON facts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_fact();

@@ -16,4 +16,6 @@ CREATE TABLE history (
 CREATE INDEX history_by_time ON history USING btree (tenant_id, memory_id, ts DESC, id DESC);
 CREATE INDEX history_by_transaction ON history USING btree (tenant_id, stamp, id);
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON history FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE history DISABLE TRIGGER at_home;
 CREATE TRIGGER history_actor BEFORE UPDATE OF actor ON history FOR EACH ROW WHEN (new.actor IS NOT NULL AND new.actor IS DISTINCT FROM old.actor) EXECUTE FUNCTION refuse_other_actor();

@@ -12,3 +12,6 @@ CREATE TABLE idempotency_keys (
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys USING btree (tenant_id, created_at);
 CREATE INDEX idempotency_keys_of_user ON idempotency_keys USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON idempotency_keys FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE idempotency_keys DISABLE TRIGGER at_home;

@@ -32,3 +32,6 @@ CREATE TABLE index_jobs (
 
 CREATE INDEX index_jobs_listed ON index_jobs USING btree (tenant_id, source_id, created_at DESC, id DESC);
 CREATE UNIQUE INDEX index_jobs_open ON index_jobs USING btree (tenant_id, source_id, state) WHERE state = ANY (ARRAY['queued'::text, 'running'::text]);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON index_jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE index_jobs DISABLE TRIGGER at_home;

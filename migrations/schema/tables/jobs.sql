@@ -29,4 +29,6 @@ CREATE INDEX jobs_listed ON jobs USING btree (tenant_id, created_at DESC, id DES
 CREATE INDEX jobs_of_user ON jobs USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX jobs_same_fact ON jobs USING btree (tenant_id, user_id) WHERE kind = 'same_fact'::text AND state = 'queued'::text;
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE jobs DISABLE TRIGGER at_home;
 CREATE TRIGGER jobs_index_failed AFTER UPDATE OF state ON jobs FOR EACH ROW WHEN (new.kind = 'index_source'::text AND new.state = 'dead'::text AND old.state <> 'dead'::text) EXECUTE FUNCTION fail_index_job();

@@ -6,3 +6,6 @@ CREATE TABLE llm_budget (
     CONSTRAINT llm_budget_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE,
     CONSTRAINT llm_budget_tokens_check CHECK (tokens >= 0)
 );
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON llm_budget FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE llm_budget DISABLE TRIGGER at_home;

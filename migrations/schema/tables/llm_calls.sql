@@ -21,3 +21,6 @@ CREATE TABLE llm_calls (
 );
 
 CREATE INDEX llm_calls_by_age ON llm_calls USING btree (tenant_id, ts);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON llm_calls FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE llm_calls DISABLE TRIGGER at_home;

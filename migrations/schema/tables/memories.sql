@@ -28,23 +28,17 @@ CREATE TABLE memories (
     stored_at timestamp with time zone NOT NULL DEFAULT now(),
     fact_topic text,
     expires_at timestamp with time zone,
-    tsv tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('english'::regconfig, searched_text(((((COALESCE(actor_id, ''::text) || ' '::text) || text) || ' '::text) || COALESCE(steps_text, ''::text)) ||
-CASE
-    WHEN type = 'chunk'::text THEN ' '::text || COALESCE(source ->> 'heading'::text, ''::text)
-    ELSE ''::text
-END)) || array_to_tsvector(
-CASE
-    WHEN type = 'chunk'::text THEN ARRAY['_ct'::text || replace(tenant_id::text, '-'::text, ''::text), '_cu'::text || user_pk::text]
-    ELSE ARRAY['_t'::text || replace(tenant_id::text, '-'::text, ''::text), '_u'::text || user_pk::text]
-END)) STORED,
+    tsv tsvector NOT NULL,
     language text,
     valid_from timestamp with time zone,
     valid_to timestamp with time zone,
+    origin text,
     CONSTRAINT memories_pkey PRIMARY KEY (tenant_id, id),
     CONSTRAINT memories_tenant_id_user_pk_fkey FOREIGN KEY (tenant_id, user_pk) REFERENCES users(tenant_id, user_pk),
     CONSTRAINT memories_check CHECK ((type = 'procedural'::text) = (category = 'procedural'::text)),
     CONSTRAINT memories_check1 CHECK ((type = 'procedural'::text) = (steps_text IS NOT NULL)),
     CONSTRAINT memories_importance_check CHECK (importance >= 1 AND importance <= 5),
+    CONSTRAINT memories_origin_check CHECK (origin = ANY (ARRAY['api'::text, 'mirror'::text, 'import'::text, 'turn'::text, 'chat'::text, 'capture'::text, 'facts'::text, 'reflection'::text, 'document'::text])),
     CONSTRAINT memories_state_check CHECK (state = ANY (ARRAY['active'::text, 'superseded'::text, 'retracted'::text, 'expired'::text, 'soft_deleted'::text])),
     CONSTRAINT memories_text_check CHECK (text <> ''::text),
     CONSTRAINT memories_type_check CHECK (type = ANY (ARRAY['semantic'::text, 'episodic'::text, 'procedural'::text, 'insight'::text, 'turn'::text, 'summary'::text, 'chunk'::text])),
@@ -53,13 +47,15 @@ END)) STORED,
 
 CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, state);
 CREATE INDEX memories_by_created ON memories USING btree (tenant_id, created_at DESC, id DESC);
+CREATE INDEX memories_by_importance ON memories USING btree (tenant_id, state, importance, created_at, id);
 CREATE INDEX memories_by_run ON memories USING btree (tenant_id, run_id) WHERE run_id IS NOT NULL;
-CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq) WHERE thread_id IS NOT NULL;
+CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq, created_at, id) WHERE thread_id IS NOT NULL;
+CREATE INDEX memories_by_updated ON memories USING btree (tenant_id, state, updated_at, id);
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;
 CREATE INDEX memories_expiring ON memories USING btree (tenant_id, expires_at, user_pk) WHERE state = 'active'::text AND expires_at IS NOT NULL;
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at, stored_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
-CREATE INDEX memories_forgettable ON memories USING btree (tenant_id, updated_at) WHERE state = 'active'::text AND NOT pinned;
+CREATE INDEX memories_instructions ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC) WHERE state = 'active'::text AND ('standing-instruction'::text = ANY (tags));
 CREATE INDEX memories_labels ON memories USING gin (labels_of(tenant_id, tags, metadata) jsonb_path_ops) WHERE state = 'active'::text AND (tags <> '{}'::text[] OR metadata <> '{}'::jsonb);
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;
@@ -67,4 +63,11 @@ CREATE INDEX memories_tsv ON memories USING gin (tsv);
 CREATE UNIQUE INDEX memories_active_text ON memories USING btree (tenant_id, user_pk, category, text_hash) WHERE type = 'semantic'::text AND state = 'active'::text;
 CREATE UNIQUE INDEX memories_of_facts ON memories USING btree (tenant_id, user_pk, fact_topic) WHERE fact_topic IS NOT NULL;
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON memories FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE memories DISABLE TRIGGER at_home;
+CREATE TRIGGER memories_counted_delete AFTER DELETE ON memories REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION count_memories();
+CREATE TRIGGER memories_counted_insert AFTER INSERT ON memories REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_memories();
+CREATE TRIGGER memories_counted_update AFTER UPDATE ON memories REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION count_memories();
 CREATE CONSTRAINT TRIGGER memories_tripwire AFTER INSERT OR DELETE OR UPDATE ON memories DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_change();
+CREATE TRIGGER memories_words BEFORE INSERT OR UPDATE ON memories FOR EACH ROW EXECUTE FUNCTION index_words();
+ALTER TABLE memories ENABLE ALWAYS TRIGGER memories_words;

@@ -17,3 +17,6 @@ CREATE TABLE past_minilm_l6_v2 (
 );
 
 CREATE INDEX past_minilm_l6_v2_tenant_id_user_pk_until_since_memory_id_idx ON past_minilm_l6_v2 USING btree (tenant_id, user_pk, until, since) INCLUDE (memory_id);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON past_minilm_l6_v2 FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE past_minilm_l6_v2 DISABLE TRIGGER at_home;

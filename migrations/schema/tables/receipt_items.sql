@@ -13,3 +13,6 @@ CREATE TABLE receipt_items (
 ) PARTITION BY RANGE (receipt_id);
 
 CREATE INDEX receipt_items_by_memory ON ONLY receipt_items USING btree (tenant_id, memory_id, receipt_id DESC, place);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON receipt_items FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE receipt_items DISABLE TRIGGER at_home;

@@ -15,9 +15,12 @@ CREATE TABLE receipts (
     as_of timestamp with time zone,
     valid_at timestamp with time zone,
     CONSTRAINT receipts_pkey PRIMARY KEY (tenant_id, id),
-    CONSTRAINT receipts_via_check CHECK (via = ANY (ARRAY['query'::text, 'chat'::text]))
+    CONSTRAINT receipts_via_check CHECK (via = ANY (ARRAY['query'::text, 'mcp'::text, 'chat'::text]))
 ) PARTITION BY RANGE (id);
 
 CREATE INDEX receipts_by_thread ON ONLY receipts USING btree (tenant_id, thread_id, ts DESC, id DESC) WHERE thread_id IS NOT NULL;
 CREATE INDEX receipts_by_time ON ONLY receipts USING btree (tenant_id, ts DESC, id DESC);
 CREATE INDEX receipts_by_user ON ONLY receipts USING btree (tenant_id, user_id, ts DESC, id DESC) WHERE user_id IS NOT NULL;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON receipts FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE receipts DISABLE TRIGGER at_home;

@@ -10,3 +10,6 @@ CREATE TABLE reflections (
     CONSTRAINT reflections_tenant_id_user_id_fkey FOREIGN KEY (tenant_id, user_id) REFERENCES users(tenant_id, user_id) ON DELETE CASCADE,
     CONSTRAINT reflections_kind_check CHECK (kind = ANY (ARRAY['episode'::text, 'summary'::text, 'insight'::text, 'day'::text]))
 );
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON reflections FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE reflections DISABLE TRIGGER at_home;

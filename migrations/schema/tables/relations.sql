@@ -12,3 +12,6 @@ CREATE TABLE relations (
 CREATE INDEX relations_from ON relations USING btree (tenant_id, from_id);
 CREATE INDEX relations_to ON relations USING btree (tenant_id, to_id);
 CREATE UNIQUE INDEX relations_pair ON relations USING btree (tenant_id, LEAST(from_id, to_id), GREATEST(from_id, to_id));
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON relations FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE relations DISABLE TRIGGER at_home;

@@ -16,3 +16,6 @@ CREATE TABLE supervisor_checkpoints (
 
 CREATE INDEX supervisor_checkpoints_updated ON supervisor_checkpoints USING btree (tenant_id, updated_at DESC);
 CREATE UNIQUE INDEX supervisor_checkpoints_thread ON supervisor_checkpoints USING btree (tenant_id, user_id, thread_id);
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON supervisor_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE supervisor_checkpoints DISABLE TRIGGER at_home;

@@ -13,5 +13,7 @@ CREATE TABLE user_context (
 
 CREATE UNIQUE INDEX user_context_patch ON user_context USING btree (tenant_id, patch_id);
 
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON user_context FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE user_context DISABLE TRIGGER at_home;
 CREATE TRIGGER user_context_decided AFTER INSERT OR UPDATE ON user_context FOR EACH ROW EXECUTE FUNCTION refuse_undecided_value();
 CREATE CONSTRAINT TRIGGER user_context_tripwire AFTER INSERT OR DELETE OR UPDATE ON user_context DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_silent_consent();

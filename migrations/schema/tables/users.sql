@@ -7,3 +7,6 @@ CREATE TABLE users (
     CONSTRAINT users_tenant_id_user_pk_key UNIQUE (tenant_id, user_pk),
     CONSTRAINT users_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id) ON DELETE CASCADE
 );
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON users FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE users DISABLE TRIGGER at_home;

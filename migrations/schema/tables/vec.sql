@@ -37,3 +37,6 @@ CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx ON ONLY vec_minilm_l6_v2 U
 CREATE INDEX vec_minilm_l6_v2_tenant_id_memory_id_idx1 ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, memory_id) WHERE NOT indexed AND state = 'active'::text AND type = 'chunk'::text;
 CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category__idx ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX vec_minilm_l6_v2_tenant_id_user_pk_memory_id_type_category_idx1 ON ONLY vec_minilm_l6_v2 USING btree (tenant_id, user_pk) INCLUDE (memory_id, type, category, thread_key, embedding) WHERE state = 'active'::text AND type = 'chunk'::text;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON vec_minilm_l6_v2 FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE vec_minilm_l6_v2 DISABLE TRIGGER at_home;

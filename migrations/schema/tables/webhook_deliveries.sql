@@ -27,3 +27,6 @@ CREATE INDEX webhook_deliveries_due ON webhook_deliveries USING btree (tenant_id
 CREATE INDEX webhook_deliveries_ended ON webhook_deliveries USING btree (tenant_id, webhook_id, state, ended_at) WHERE state <> 'pending'::text;
 CREATE INDEX webhook_deliveries_listed ON webhook_deliveries USING btree (tenant_id, webhook_id, created_at DESC, id DESC);
 CREATE INDEX webhook_deliveries_of_user ON webhook_deliveries USING btree (tenant_id, user_id) WHERE user_id IS NOT NULL;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON webhook_deliveries FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE webhook_deliveries DISABLE TRIGGER at_home;

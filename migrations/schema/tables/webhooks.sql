@@ -27,3 +27,6 @@ CREATE TABLE webhooks (
 );
 
 CREATE INDEX webhooks_due ON webhooks USING btree (due_at) WHERE state = 'enabled'::text;
+
+CREATE TRIGGER at_home BEFORE INSERT OR DELETE OR UPDATE ON webhooks FOR EACH STATEMENT EXECUTE FUNCTION refuse_away();
+ALTER TABLE webhooks DISABLE TRIGGER at_home;

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx
 from rich.progress import (
@@ -31,6 +31,8 @@ TRANSIENT_STATUSES = (429, 500, 502, 503, 504)
 REJECTED_STATUSES = (400, 403, 409, 422)
 """Statuses that concern only this entry, if the answer comes from Mnema."""
 
+CLIENT: Final = {"X-Mnema-Client": "import"}
+"""The header that gives what is stored the origin `import`."""
 TURNS = "/turns"
 """The route of turns that are learnt from."""
 
@@ -159,7 +161,7 @@ def _send_entry(client: httpx.Client, entry: Entry) -> Outcome:
                 entry.path,
                 json=entry.body,
                 params={"trim": True} if entry.trim else None,
-                headers={"Idempotency-Key": entry.key},
+                headers=CLIENT | {"Idempotency-Key": entry.key},
             )
         except httpx.TransportError as error:
             failure = describe_failure(client, error)

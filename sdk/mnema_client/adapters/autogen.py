@@ -27,6 +27,8 @@ SHOWN = ("category", "type", "relevance", "thread_id", "created_at")
 class MnemaMemory(Memory):
     """The memory of one user, queried as one agent, so the agent's allowlist applies. Methods raise MnemaError.
 
+    Without an `agent`, the default agent asks, and what is added carries no agent.
+
     `category`: of what is added, unless its metadata has `category`. `thread_id`: of the conversation, for the header
     of changes and as the source of what is added. The program closes the client. A component's configuration cannot
     hold the client, so the memory cannot be dumped.
@@ -37,7 +39,7 @@ class MnemaMemory(Memory):
         client: AsyncMnema,
         *,
         user_id: str,
-        agent: str,
+        agent: str | None = None,
         category: str,
         thread_id: str | None = None,
         top_k: int = 5,
@@ -81,7 +83,12 @@ class MnemaMemory(Memory):
         await _await_linked(writing, cancellation_token)
 
     async def clear(self) -> None:
-        """Delete the memories of the user that this agent wrote; they can be restored until they are purged."""
+        """Delete the memories of the user that this agent wrote; they can be restored until they are purged.
+
+        Raise CannotBeSent without an agent: all memories of the user would match.
+        """
+        if self._agent is None:
+            raise CannotBeSent("clear() deletes what one agent wrote: give MnemaMemory an agent")
         await self._client.delete_matching({"user_id": self._user_id, "agent_id": self._agent, "type": "semantic"})
 
     async def close(self) -> None:

@@ -70,7 +70,7 @@ class MnemaRetriever(BaseRetriever):
 
     memory: Mnema
     user_id: str
-    agent: str
+    agent: str | None = None
     categories: list[str] | None = None
     top_k: int = 5
 

@@ -17,14 +17,14 @@ from mnema_client.client import AsyncMnema
 class MnemaMemoryBlock(BaseMemoryBlock[str]):
     """A block with what Mnema remembers of one user, as a text in the prompt. It raises MnemaError.
 
-    `agent`: queries under this name, so its allowlist applies. Messages that leave LlamaIndex's short-term memory are
-    stored as turns of the thread, from which background jobs extract facts.
+    `agent`: queries under this name, so its allowlist applies; without one, the default agent's. Messages that leave
+    LlamaIndex's short-term memory are stored as turns of the thread, from which background jobs extract facts.
     """
 
     name: str = "mnema"
     client: AsyncMnema
     user_id: str
-    agent: str
+    agent: str | None = None
     thread_id: str
     top_k: int = 5
 

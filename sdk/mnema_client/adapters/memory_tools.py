@@ -55,16 +55,16 @@ def build_memory_tools(
     memory: AsyncMnema,
     *,
     user_id: str,
-    agent: str,
+    agent: str | None = None,
     categories: Sequence[str],
     thread_id: str | None = None,
     top_k: int = 5,
 ) -> list[MemoryTool]:
     """Return the tools `memory_query` and `memory_remember` for one user.
 
-    `agent`: asks under this name, so its allowlist applies; its writes carry it. `categories`: those that the model may
-    write to; with none, it gets only `memory_query`. `thread_id`: of the conversation, for the header of changes and as
-    the source of what is remembered.
+    `agent`: asks under this name, so its allowlist applies; its writes carry it. Without one, the default agent asks,
+    and writes carry none. `categories`: those that the model may write to; with none, it gets only `memory_query`.
+    `thread_id`: of the conversation, for the header of changes and as the source of what is remembered.
     """
 
     async def query(given: _Query) -> str:

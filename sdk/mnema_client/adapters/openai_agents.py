@@ -66,7 +66,7 @@ def memory_tools(
     memory: AsyncMnema,
     *,
     user_id: str,
-    agent: str,
+    agent: str | None = None,
     categories: Sequence[str],
     thread_id: str | None = None,
     top_k: int = 5,

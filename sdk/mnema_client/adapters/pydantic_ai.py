@@ -61,7 +61,7 @@ def memory_toolset(
     memory: AsyncMnema,
     *,
     user_id: str,
-    agent: str,
+    agent: str | None = None,
     categories: Sequence[str],
     thread_id: str | None = None,
     top_k: int = 5,
@@ -74,7 +74,7 @@ def memory_toolset(
 
 
 def recall_processor(
-    memory: AsyncMnema, *, user_id: str, agent: str, top_k: int = 5, thread_id: str | None = None
+    memory: AsyncMnema, *, user_id: str, agent: str | None = None, top_k: int = 5, thread_id: str | None = None
 ) -> Callable[[list[ModelMessage]], Awaitable[list[ModelMessage]]]:
     """Return a history processor that queries the memory with the newest prompt and puts the answer before it.
 

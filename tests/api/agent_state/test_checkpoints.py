@@ -66,6 +66,7 @@ BAD = {
     "a NUL escape": (b'{"a": "x\\u0000"}', 422, "invalid_characters"),
     "a NUL escape behind a backslash": (b'{"a": "\\\\\\u0000"}', 422, "invalid_characters"),
     "no object": (b"[1]", 422, "invalid_request"),
+    "a key twice": (b'{"a": {"b": 1, "\\u0062": 2}}', 422, "invalid_request"),
     "no JSON": (b"{", 400, "malformed_body"),
     "nothing": (b"", 400, "malformed_body"),
     "half a character": (b'{"a": "\xff"}', 400, "malformed_body"),

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Application
-from app.bootstrap.chat import open_upstreams
+from app.bootstrap.upstreams import open_upstreams
 from app.domain.chat.upstream import ANTHROPIC, OPENAI, UpstreamDialect
 from tests.factories import Caller, make_caller
 from tests.scripted_upstream import Received, ScriptedUpstream, scripted_upstream

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from app.bootstrap import Doubles
-from app.chat.models import _merge_lists
+from app.chat.completions import _merge_lists
 from app.config.settings import Settings
 from app.domain.chat.upstream import ANTHROPIC, OPENAI
 from app.ports import Embedder

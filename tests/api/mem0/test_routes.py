@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.mem0 import reading
+from app.api.mem0 import routes
 from app.bootstrap import Application, Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
@@ -210,7 +210,7 @@ async def test_a_list_reads_so_many_memories_and_no_more(
     for text in texts:
         await add(mem0, text)
     await add(mem0, FACT, user_id="ben")
-    monkeypatch.setattr(reading, "MOST_READ", 2)
+    monkeypatch.setattr(routes, "MOST_READ", 2)
     assert await found(mem0) == [texts[2], texts[1]]
     either = {"user_id": {"in": ["alex", "ben"]}}
     assert await found(mem0, filters=either) == [FACT, texts[2]]

@@ -293,7 +293,7 @@ async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
     monkeypatch.setattr(Limits, "give_back", lambda _self, scope: returned.update([scope]))
 
     def lines() -> Iterator[BulkLine]:
-        for number in range(BATCH + 3):
+        for number in range(2 * BATCH + 3):
             yield BulkLine(number, draft(f"Turn {number}.", type=MemoryType.turn, category="activity"))
         raise ConnectionError("the caller has gone")
 
@@ -305,7 +305,7 @@ async def test_lines_that_were_counted_and_never_stored_cost_no_quota(
 
     with pytest.raises(ConnectionError):
         await read()
-    assert (len(stored), returned) == (BATCH, {caller.scope: 3})
+    assert (len(stored), returned) == (BATCH, {caller.scope: BATCH + 3})
 
 
 async def test_it_takes_a_key_that_may_write_and_writes_in_its_tenant_alone(

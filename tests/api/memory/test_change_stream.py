@@ -1,9 +1,11 @@
 """GET /changes as a stream: events as they come, resumable, and ended with the key."""
 
 import asyncio
+import gc
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,11 +14,13 @@ import pytest
 from app.api.transport import change_stream
 from app.bootstrap import Application
 from app.domain.errors import TooManyStreams
+from app.domain.memory.change_feed import ChangePage
 from app.storage.memory.change_feed import ChangeFeedStorage
 from app.usecases.memory.change_feed import ChangeFeed
 from tests.api.calls import refused, remember
 from tests.api.changes import read_changes
 from tests.factories import Caller, make_caller
+from tests.hearing import HEARD_S
 
 EVENTS = {"Accept": "text/event-stream"}
 
@@ -67,6 +71,53 @@ async def test_changes_come_as_they_happen_and_go_on_behind_the_last_id(http: ht
         again, later = await reader.next_change(), await reader.next_change()
     assert (again["id"], again["data"]["version"]) == (told["id"], 1)
     assert (later["event"], later["data"]["memory"]) == ("UPDATE", edited.json())
+
+
+@pytest.mark.long
+async def test_a_stream_that_waits_keeps_nothing_of_the_pages_that_it_sent(
+    http: httpx.AsyncClient, caller: Caller
+) -> None:
+    await remember(http, "Maya rows.")
+    async with stream(http, after="start", memory=True) as reader:
+        await reader.next_change()
+        await remember(http, "Maya sails.")
+        await reader.next_change()
+        async with asyncio.timeout(HEARD_S):
+            while True:
+                gc.collect()
+                pages = [one for one in gc.get_objects() if isinstance(one, ChangePage) and one.events]
+                if not any(page.tenant_id == caller.scope.tenant_id for page in pages):
+                    break
+                del pages
+                await asyncio.sleep(0.1)
+
+
+async def test_a_change_that_is_seen_during_a_read_is_told(
+    http: httpx.AsyncClient, app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of that read may be older than the change, so the stream reads again."""
+    feed, old_pages = app.memory.changes, 0
+
+    async def read_slowly(read: Callable[..., Awaitable[ChangePage]], *args: Any, **named: Any) -> ChangePage:
+        nonlocal old_pages
+        page = await read(*args, **named)
+        if args[0].tenant_id == caller.scope.tenant_id and old_pages < 2:  # the first page, and the next one
+            old_pages += 1
+            async with app.memory.changes.subscribe(caller.scope) as others:
+                version = others.version
+                await remember(http, f"Maya rows {old_pages} miles.")
+                assert await others.wait_beyond(version, HEARD_S)
+        return page
+
+    async with stream(http) as before:  # keeps the watch of the tenant
+        await before.next_event()
+        for name in ("read_page", "read_news"):
+            monkeypatch.setattr(feed, name, partial(read_slowly, getattr(feed, name)))
+        async with stream(http) as reader, asyncio.timeout(HEARD_S):
+            told = set[str]()
+            while len(told) < 2:  # the second memory may be linked to the first, which is a change too
+                change = await reader.next_change()
+                told |= {change["data"]["memory_id"]} if change["event"] == "ADD" else set()
 
 
 async def test_a_bound_key_hears_of_its_categories_alone(server: str, app: Application, caller: Caller) -> None:

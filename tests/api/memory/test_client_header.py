@@ -32,7 +32,16 @@ async def test_history_names_the_mirror_for_each_of_its_writes(http: httpx.Async
     assert (await actors_of(http, made))[0][1].startswith("key:")
 
 
-@pytest.mark.parametrize("name", ["Mirror", "planner", "mirror2", "mirror x", ""])
+async def test_an_import_is_named_as_origin_and_actor_of_memories_and_turns(http: httpx.AsyncClient) -> None:
+    imports = {"X-Mnema-Client": "import"}
+    turn = {"user_id": "maya", "thread_id": "talk", "role": "user", "content": "Shall we meet?"}
+    for path, content in (("/memory", body("Maya rows.")), ("/memory", body("Hello.", type="turn")), ("/turns", turn)):
+        written = await http.post(path, json=content, headers=imports)
+        memory = (await http.get(f"/memory/{written.json()['id']}")).json()
+        assert (memory["origin"], await actors_of(http, memory["id"])) == ("import", [("ADD", "import")])
+
+
+@pytest.mark.parametrize("name", ["Mirror", "planner", "mirror2", "mirror x", "imports", ""])
 @pytest.mark.parametrize(
     ("method", "path", "content"),
     [

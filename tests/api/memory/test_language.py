@@ -37,6 +37,9 @@ async def test_a_new_text_has_a_new_language(http: httpx.AsyncClient) -> None:
     assert (await http.patch(f"/memory/{memory_id}", json={"importance": 4})).json()["language"] == "de"
     assert (await http.patch(f"/memory/{memory_id}", json={"text": ENGLISH})).json()["language"] == "en"
     assert (await http.patch(f"/memory/{memory_id}", json={"language": "gd"})).json()["language"] == "gd"
+    assert (await http.patch(f"/memory/{memory_id}", json={"language": None})).json()["language"] == "en"
+    both = {"text": GERMAN, "language": None}
+    assert (await http.patch(f"/memory/{memory_id}", json=both)).json()["language"] == "de"
 
 
 async def test_a_write_that_merges_keeps_the_language_it_names(http: httpx.AsyncClient) -> None:
@@ -48,9 +51,20 @@ async def test_a_write_that_merges_keeps_the_language_it_names(http: httpx.Async
 
 async def test_what_is_no_code_of_a_language_is_refused(http: httpx.AsyncClient) -> None:
     refused(await http.get("/memory", params={"language": "German"}), 422, "invalid_request")
+    unknown = refused(await http.get("/memory", params={"language": "zz"}), 422, "invalid_request")
+    assert unknown["errors"][0]["loc"] == ["query", "language"]
+    assert "a code of ISO 639 such as de" in unknown["detail"]
+    for code in ("zz", "deu", "qaa"):
+        refused(await http.post("/memory", json={"text": GERMAN, "language": code}), 422, "invalid_request")
     refused(await http.post("/memory", json={"text": GERMAN, "language": "de-AT"}), 422, "invalid_request")
 
 
 async def test_a_turn_has_the_language_it_was_spoken_in(http: httpx.AsyncClient) -> None:
     stored = await say(http, "¿Dónde puedo comprar un billete de tren?")
     assert await language_of(http, stored["id"]) == "es"
+
+
+async def test_known_codes_have_two_letters_or_three(http: httpx.AsyncClient) -> None:
+    for number, code in enumerate(("de", "nb", "yue", "und")):
+        stored = await remember(http, text=f"Taxi, Hotel, Bar {number}.", language=code)
+        assert await language_of(http, stored["id"]) == code

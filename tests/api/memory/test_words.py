@@ -49,6 +49,86 @@ async def test_words_are_found_however_they_are_spelt(http: httpx.AsyncClient, w
     assert [memory["id"] for memory in found.json()["items"]] == [ids[language]]
 
 
+STEMMED = {
+    "de": ("Maya liebt lange Wanderungen in den Bergen.", "Wanderung im Berg", "wanderung -berge"),
+    "es": ("A Maya le gustan las canciones tristes.", "la canción triste", "canción -tristes"),
+    "fr": ("Maya a préparé des crêpes bretonnes.", "préparer une crêpe bretonne", "crêpe -bretonne"),
+    "ru": ("Майя собирает старые марки.", "собирать старую марку", "марка -старой"),
+    "sv": ("Maya köpte gröna stolar i fredags.", "en grön stol", "grön -stolen"),
+}
+"""A text in its language, other forms of its words, and a search that excludes it by a form of a word."""
+
+
+@pytest.mark.parametrize("language", STEMMED)
+async def test_words_are_stemmed_by_the_language_of_their_text(http: httpx.AsyncClient, language: str) -> None:
+    ids = {name: (await remember(http, text=text, language=name))["id"] for name, (text, _, _) in STEMMED.items()}
+    _, forms, excluding = STEMMED[language]
+    for words, expected in ((forms, [ids[language]]), (excluding, [])):
+        found = await http.get("/memory", params={"q": words, "language": language})
+        assert [memory["id"] for memory in found.json()["items"]] == expected, words
+
+
+async def test_a_question_is_stemmed_by_the_language_it_is_told_to_have(http: httpx.AsyncClient) -> None:
+    german = await remember(http, text=STEMMED["de"][0])
+    found = await http.get("/memory", params={"q": "Welche Wanderung liebt Maya im Sommer oder auf welchem Berg"})
+    assert [memory["id"] for memory in found.json()["items"]] == []
+    found = await http.get("/memory", params={"q": "die Wanderung auf einem Berg"})
+    assert [memory["id"] for memory in found.json()["items"]] == [german["id"]]
+
+
+async def test_words_as_they_are_find_a_text_whatever_language_the_query_has(http: httpx.AsyncClient) -> None:
+    german = await remember(http, text=STEMMED["de"][0])
+    for words in ("Wanderungen", "the Wanderungen", '"lange Wanderungen"'):
+        found = await http.get("/memory", params={"q": words})
+        assert [memory["id"] for memory in found.json()["items"]] == [german["id"]], words
+
+
+async def test_another_language_stems_the_words_anew(http: httpx.AsyncClient) -> None:
+    memory_id = (await remember(http, text=STEMMED["de"][0], language="und"))["id"]
+    forms = {"q": "eine Wanderung"}
+    assert (await http.get("/memory", params=forms)).json()["items"] == []
+    await http.patch(f"/memory/{memory_id}", json={"language": None})
+    assert [memory["id"] for memory in (await http.get("/memory", params=forms)).json()["items"]] == [memory_id]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "花" * 900,
+        "é" * 1200,
+        "\u0301 \u0307 x",
+        "it's a 'quoted' back\\slash \\'",
+        "Ürün’ün 100 € 🎉 fiyatı",
+        "https://x.de/ä?b='c'&d=\\",
+        "ﷺ ﷺ ŉ Ǆ",
+        "x\x1fy",
+    ],
+)
+async def test_odd_texts_have_words_in_each_language(database: Database, text: str) -> None:
+    connection = await asyncpg.connect(database.superuser)
+    try:
+        for language in ("de", "tr", "ar", "hi", "hy", "yi", "zh"):
+            words, query, search = await connection.fetchrow(
+                "SELECT text_words($1, $2), query_words($2 || E'\\x1f' || $1), parse_words($2 || E'\\x1f' || $1)",
+                text,
+                language,
+            )
+            assert words is not None
+            assert search is not None
+            assert await connection.fetchval("SELECT any_word($1)", f"{language}\x1f{text}") is not None or not query
+    finally:
+        await connection.close()
+
+
+async def test_a_query_leaves_out_what_its_language_leaves_out(database: Database) -> None:
+    connection = await asyncpg.connect(database.superuser)
+    words = await connection.fetchval("SELECT query_words($1)", "de\x1fWas mögen die Kinder nicht an den Tagen?")
+    unsaid = await connection.fetchval("SELECT query_words($1)", "Was mögen die Kinder nicht an den Tagen?")
+    await connection.close()
+    assert words == ["'mog'", "'mogen'", "'kind'", "'kinder'", "'tag'", "'tagen'"]
+    assert unsaid == ["'mogen'", "'die'", "'kinder'", "'nicht'", "'den'", "'tagen'"]
+
+
 @pytest.mark.parametrize(
     ("text", "searched"),
     [

@@ -112,10 +112,10 @@ async def test_the_model_the_pool_the_jobs_and_the_build_are_seen(http: httpx.As
 @pytest.mark.long
 async def test_a_wait_for_a_connection_is_counted(settings: Settings, embedder: Embedder) -> None:
     async with replica(settings.model_copy(update={"pool_max": 1}), Doubles(embedder=embedder)) as (url, app):
-        pool = await app.parts.engine.get_pool()
+        pool = await app.parts.database.engines[""].get_pool()
         async with httpx.AsyncClient(base_url=url) as client:
             before = value(await read(client), "mnema_db_pool_waits_total")  # the start may have waited
-            shares = app.parts.engine.shares
+            shares = app.parts.database.engines[""].shares
             while not shares.take_place(None):  # noqa: ASYNC110 - another task has the only connection
                 await asyncio.sleep(0.01)  # the server's own work behind the answers may still hold it
             waiting = asyncio.create_task(app.parts.uow.call_definer("SELECT 1"))

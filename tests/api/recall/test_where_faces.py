@@ -1,6 +1,7 @@
 """A filter that three of 1,503 memories match finds these three, whatever face asks."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from mnema_client import AsyncMnema
 
 from app.bootstrap import Application
-from tests.api.calls import edit_matching
+from tests.api.calls import edit_matching, remember
 from tests.api.changes import read_changes
 from tests.cli.in_process import mnema
 from tests.factories import Caller
 from tests.mcp.connections import answered, ask, by_http
+from tests.where_trees import HOSTILE, random_where, spoil_tree
 
 OTHERS, FEW = 1500, 3
 WHERE: dict[str, Any] = {"and": [{"metadata.origin": "vault"}, {"not": {"tags": {"contains": "old"}}}]}
@@ -83,20 +85,29 @@ async def by_clients(server: str, caller: Caller, home: Path) -> dict[str, set[s
     async with by_http(server, caller.key) as tools:
         told = answered(await ask(tools, QUESTION, where=WHERE, min_relevance=0, top_k=10, dates=False))
     async with AsyncMnema(server, caller.key) as memory:
-        query = {"agent": "supervisor", "filters": {"user_id": "maya"}, "where": WHERE, "dates": False}
-        asked = await memory.query(QUESTION, min_relevance=0, top_k=10, **query)
+        of_maya = {"agent": "supervisor", "filters": {"user_id": "maya"}, "where": WHERE, "dates": False}
+        asked = await memory.query(QUESTION, min_relevance=0, top_k=10, **of_maya)
         searched = await memory.search(QUESTION, where=WHERE, min_relevance=0, top_k=10)
         listed = [found async for found in memory.list(where=WHERE)]
+        exported = [record async for record in memory.export("maya", where=WHERE)]
     env = {"MNEMA_URL": server, "MNEMA_API_KEY": caller.key, "MNEMA_HOME": home}
     text = json.dumps(WHERE)
     printed = await mnema("list", "--where", text, "--json", **env)
     search = ("search", QUESTION, "--where", text, "--min-relevance", "0", "--top-k", "10", "--json")
     cited = await mnema(*search, **env)
+    query = ("query", QUESTION, "--where", text, "--min-relevance", "0", "--top-k", "10", "--no-dates", "--json")
+    told_again = await mnema(*query, **env)
+    file = home / "maya.ndjson"
+    await mnema("export", "--user", "maya", "--to", str(file), "--where", text, **env)
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     return {
         "MCP": {item["text"].removeprefix("[event] ") for item in told["items"]},
         "client's query": {item.text.removeprefix("[event] ") for item in asked.items},
         "client's search": {result.text for result in searched.results},
         "client's list": {found.text for found in listed},
+        "client's export": {record["text"] for record in exported if record["kind"] == "memory"},
+        "mnema query": {item["text"].removeprefix("[event] ") for item in json.loads(told_again.stdout)["items"]},
+        "mnema export": {record["text"] for record in lines if record["kind"] == "memory"},
         "mnema list": {found["text"] for found in json.loads(printed.stdout)["items"]},
         "mnema search": {found["text"] for found in json.loads(cited.stdout)["results"]},
     }
@@ -137,3 +148,40 @@ async def test_a_wrong_filter_is_422_with_its_place(http: httpx.AsyncClient) -> 
         )
     text = await http.get("/memory", params={"where": "pinned"})
     assert (text.status_code, text.json()["detail"]) == (422, "where: expected an object as JSON")
+
+
+async def test_hostile_texts_are_values_and_names_of_keys(http: httpx.AsyncClient) -> None:
+    for number, text in enumerate(HOSTILE):
+        found = {"tags": [f"tag {text.strip() or number}"], "metadata": {text.replace(".", ""): text}}
+        await remember(http, f"Note {number}.", type="episodic", category="event", **found)
+    for number, text in enumerate(HOSTILE):
+        wheres: list[dict[str, Any]] = [
+            {"tags": f"tag {text.strip() or number}"},
+            {f"metadata.{text.replace('.', '')}": text},
+            {f"metadata.{text.replace('.', '')}": {"contains": text}},
+        ]
+        for where in wheres:
+            listed = (await http.get("/memory", params={"where": json.dumps(where)})).json()["items"]
+            assert [memory["text"] for memory in listed] == [f"Note {number}."], where
+
+
+@pytest.mark.long
+async def test_three_hundred_malformed_filters_are_422_in_every_reader(http: httpx.AsyncClient) -> None:
+    rng = random.Random(4)
+    trees = [tree for _ in range(40) for tree in spoil_tree(random_where(rng), rng)][:300]
+    question = {"agent": "supervisor", "query": "tea"}
+    lists = ("/memory", "/changes", "/queries", "/users/maya/export")
+    for tree in trees:
+        text = {"where": json.dumps(tree)}
+        answers = [
+            await http.get(path, params=text | {"user_id": "maya"} if path == "/facts" else text) for path in lists
+        ]
+        answers += [
+            await http.post("/memory/query", json=question | {"where": tree}),
+            await http.post("/search", json={"query": "tea", "where": tree}),
+            await http.post("/memory/batches", json={"filters": {"where": tree}, "action": "delete"}),
+            await http.post("/webhooks", json={"url": "https://example.org/hook", "where": tree}),
+        ]
+        for answer in answers:
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), (answer.url, tree)
+            assert "where" in answer.json()["detail"], (answer.url, tree)

@@ -219,7 +219,7 @@ async def test_no_document_is_built_on_the_event_loop(app: Application, caller: 
     await app.tenancy.rules.put_rules(
         caller.scope, RulesDraft({"allowlists": {"cook": [f"c{n}" for n in range(150)]}, **MANY})
     )
-    await RefreshRules(storage, book).load_changes()
+    await RefreshRules([storage], book).load_changes()
     assert "cook" in book.of(caller.scope).categories.allowlists
     assert len(threads) == 4, "each document once"
     assert threading.main_thread() not in threads

@@ -142,7 +142,8 @@ async def test_a_batch_ends_when_its_time_in_the_database_is_spent_and_leaves_no
             async with locked(database, "store_items"):
                 answer = await client.post("/store/batch", json={"gets": [{"namespace": ["d"], "key": "k"}]})
                 refused(answer, 422, "batch_too_slow")
-        assert (app.parts.engine.shares.in_use, app.parts.engine.shares.waiting_count) == (0, 0)
+        shares = app.parts.database.engines[""].shares
+        assert (shares.in_use, shares.waiting_count) == (0, 0)
     assert await sql(database, "SELECT 1 FROM store_items") == []
 
 

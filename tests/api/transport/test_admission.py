@@ -275,7 +275,7 @@ async def test_an_upload_of_a_file_counts_as_one_and_a_list_of_files_does_not(
 
 
 async def test_unknown_keys_are_remembered_and_wait_in_a_short_queue(app: Application, caller: Caller) -> None:
-    storage = CountedLookups(UnitOfWork(app.parts.engine))
+    storage = CountedLookups(UnitOfWork(app.parts.database.engines[""]))
     tenants = Tenants(storage, app.parts.policies, Clock(), key_cache_s=60)
     for _ in range(3):
         assert await tenants.authenticate("mnema_the same guess") is None
@@ -296,6 +296,7 @@ async def test_unknown_keys_are_remembered_and_wait_in_a_short_queue(app: Applic
         ("/jobs?zzz=1", "this route takes: "),
         ("/users/maya/context?x=1", "this route takes: none"),
         ("/events/counts?by=op&form=x", "this route takes: by, since, until"),
+        ("/memory?user_id=ana&type=turn&type=semantic&user_id=maya", "user_id: this parameter has one value"),
     ],
 )
 async def test_an_unknown_parameter_is_refused_with_what_was_meant(

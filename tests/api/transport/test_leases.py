@@ -8,7 +8,7 @@ import pytest
 
 from app.api.lease import LeaseWatch
 from app.bootstrap import Application
-from app.bootstrap.chat import open_upstreams
+from app.bootstrap.upstreams import open_upstreams
 from app.domain.errors import Unauthenticated
 from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from app.bootstrap import Application
-from app.bootstrap.chat import build_key_cipher
+from app.bootstrap.upstreams import build_key_cipher
 from app.domain.principal import Principal
 from app.storage.webhooks.webhooks import WebhookStorage
 from tests.api.calls import refused, remember

@@ -86,5 +86,6 @@ async def test_a_store_is_imported_into_a_server(env: dict[str, Any], tmp_path: 
     read(tmp_path, STORE)
     done = await mnema("import", str(tmp_path / "memory-store.json"), "--from", "pam", "--category", "activity", **env)
     assert done.exit_code == 0, done.stderr
-    texts = [item["text"] for item in await stored()]
-    assert texts == [STORE["memories"][n]["content"] for n in (1, 0, 3)]
+    items = await stored()
+    assert [item["text"] for item in items] == [STORE["memories"][n]["content"] for n in (1, 0, 3)]
+    assert {item["origin"] for item in items} == {"import"}

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from app.domain.chat.upstream import Upstream
 from app.domain.outages import ServerBusy, UpstreamUnreachable, UpstreamUnusable
 from app.ports import in_transaction
-from app.providers.upstreams import pools
+from app.providers.upstreams import client as client_module
 from tests.conformance.upstreams.conftest import MakeClient, at_port, post
 from tests.loopback import loopback
 from tests.upstream_server import CHUNKED, OK, chunk, raw_endpoint, read_request
@@ -233,7 +233,7 @@ async def test_calls_of_a_tenant_wait_for_a_free_connection_of_its_own(make_clie
 async def test_idle_pools_beyond_the_limit_are_closed_and_busy_ones_stay(
     make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pools, "MAX_POOLS", 2)
+    monkeypatch.setattr(client_module, "MAX_POOLS", 2)
     counts: dict[int, int] = {}
 
     def count_connections(number: int):  # type: ignore[no-untyped-def]

@@ -6,8 +6,7 @@ from itertools import combinations, groupby
 
 import pytest
 
-from app.config.categories import load_categories
-from app.config.loader import CONFIG_DIR
+from app.config.loader import CONFIG_DIR, load_categories
 from app.domain.consolidation.comparison import (
     ConsolidationPolicy,
     Fingerprint,

@@ -29,6 +29,31 @@ def test_who_only_asks_seldom_tells() -> None:
     assert found.question_cue().tolist() == [0.5, -0.5, 0.0]
 
 
+def test_a_question_without_a_place_counts_apart() -> None:
+    alone = [candidate(n, type=MemoryType.turn, thread_id="t", asks=n == 1) for n in (1, 2)]
+    found = Dialogue([*alone, turn(3, 3, asks=True), candidate(4, asks=True)], "")
+    assert found.turns == [0, 1, 2]
+    assert found.lone_question_cue() == pytest.approx([2 / 3, -1 / 3, 0.0, -1 / 3])
+    assert not Dialogue([turn(1, 1, asks=True), turn(2, 2)], "").lone_question_cue().any()
+
+
+def test_where_all_turns_ask_what_was_stated_comes_first() -> None:
+    asked = [candidate(n, type=MemoryType.turn, thread_id="t", asks=True) for n in (1, 2)]
+    assert not Dialogue(asked, "").lone_question_cue().any()
+    assert Dialogue([*asked, candidate(3), candidate(4)], "").lone_question_cue().tolist() == [0.5, 0.5, -0.5, -0.5]
+
+
+def test_turns_without_a_place_have_no_neighbours() -> None:
+    alone = [candidate(n, type=MemoryType.turn, thread_id="t") for n in (1, 2)]
+    assert not Dialogue(alone, "").neighbour_cue(np.array([1.0, 2.0])).any()
+
+
+def test_turns_without_a_thread_are_no_session() -> None:
+    alone = [candidate(n, type=MemoryType.turn) for n in (1, 2)]
+    found = Dialogue([*alone, turn(3, 1, thread="a"), turn(4, 1, thread="b")], "")
+    assert found.session_cue(np.array([9.0, 1.0, 2.0, 1.0])).tolist() == [0.0, 0.0, 1.0, -1.0]
+
+
 def test_what_users_say_counts_more_than_what_they_are_told() -> None:
     found = Dialogue([turn(1, 1)._replace(assistant=True), turn(2, 2), candidate(3)], "")
     assert found.assistant_cue().tolist() == [0.5, -0.5, 0.0]

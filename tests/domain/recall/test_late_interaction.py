@@ -15,6 +15,7 @@ from app.domain.recall.late_interaction import (
     match_words,
     max_sim,
     pack_tokens,
+    tail_match,
 )
 
 TEXTS = st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, 2**32 - 1)))
@@ -47,6 +48,17 @@ def test_a_text_is_one_int8_vector_a_token_close_to_the_projected_one(shape: tup
     exact = given_tokens @ hashed_projection(384).columns
     cosines = (codes * exact).sum(axis=1) / np.linalg.norm(codes, axis=1) / np.linalg.norm(exact, axis=1)
     assert cosines.min() > 0.99
+
+
+@given(TEXTS, TEXTS)
+def test_the_end_of_a_text_is_compared_place_by_place(asked: tuple[int, int], before: tuple[int, int]) -> None:
+    query, other = (pack_tokens(tokens(shape), HASHED) for shape in (asked, before))
+    assert tail_match(query, other + query) == pytest.approx(1, abs=0.02)
+    both = (np.frombuffer(text, np.int8).reshape(-1, DIMENSION) / 254.0 for text in (query, other))
+    words, last = next(both), next(both)[-asked[0] :]
+    expected = (words * last).sum(axis=1).mean() if before[0] >= asked[0] else 0
+    assert tail_match(query, other) == pytest.approx(expected, abs=1e-5)
+    assert tail_match(query, None) == tail_match(b"", query) == 0
 
 
 @given(TEXTS, st.lists(st.none() | TEXTS, max_size=8))

@@ -89,10 +89,23 @@ def test_turns_and_facts_have_regressions_of_their_own() -> None:
     )
     signals = np.zeros((3, len(SIGNALS)))
     signals[2, 0] = np.nan
-    told, answerable = estimate_relevance(model, signals, [0])
-    assert (told, answerable) == ([pytest.approx(0.5 * 0.5), pytest.approx(0.75 * 0.5), None], pytest.approx(0.5))
-    told, answerable = estimate_relevance(model, signals, ())
+    told, answerable = estimate_relevance(model, signals, of_turns=True)
+    assert (told, answerable) == ([pytest.approx(0.25), pytest.approx(0.25), None], pytest.approx(0.5))
+    told, answerable = estimate_relevance(model, signals, of_turns=False)
     assert (told, answerable) == ([pytest.approx(0.75 * 0.8), pytest.approx(0.75 * 0.8), None], pytest.approx(0.8))
+
+
+def test_a_question_that_was_asked_before_makes_no_fact_less_relevant() -> None:
+    query = RankingQuery("coffee", tokens(1), ("coffee",) * 4)
+    facts = [candidate(n, similarity=0.6 if n == 1 else 0.1, tokens=tokens(n)) for n in (1, 2, 3)]
+    asked = candidate(9, similarity=0.9, tokens=tokens(1), type="turn", thread_id="t", asks=True)
+    alone = score_candidates(facts, DEFAULT, NOW, query, SHIPPED)
+    beside = score_candidates([*facts, asked], DEFAULT, NOW, query, SHIPPED)
+    best = next(one for one in beside if one.candidate.id.int == 1)
+    for name in ("rank", "best_similarity", "pool", "few"):
+        assert signal(best, name) == signal(alone[0], name)
+    assert best.relevance is not None
+    assert best.relevance > 0.5 * (alone[0].relevance or 0)
 
 
 def test_the_best_words_of_a_long_question_are_enough() -> None:

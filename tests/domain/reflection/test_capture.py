@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.config.loader import CONFIG_DIR, load_capture, load_categories
 from app.domain.errors import ConfigError
+from app.domain.memory.instructions import read_instruction
 from app.domain.memory.memory import MemoryType
 from app.domain.reflection.capture import CapturePolicy, CaptureRule, capture_facts
 from app.domain.reflection.self_disclosure import discloses_fact
@@ -49,10 +50,16 @@ def test_the_turns_are_many_and_distinct_and_most_of_them_are_to_mislead() -> No
     assert {category for turn in TURNS for _, category in turn.facts} == set(POLICY.categories)
 
 
+@pytest.mark.parametrize("title", ["Dr.", "Mr.", "Ms.", "Mrs.", "Prof."])
+def test_a_title_ends_no_sentence(title: str) -> None:
+    texts = [text for text, _ in captured(f"My dentist is {title} Okafor. I like tea a lot.")]
+    assert texts == ["The user likes tea a lot."]
+
+
 def test_what_is_captured_also_passes_the_gate_and_the_writing_rules() -> None:
     found = [turn for turn in TURNS if captured(turn.text)]
     assert len(found) > 150
-    assert all(discloses_fact(turn.text) for turn in found)
+    assert all(discloses_fact(turn.text) or read_instruction(turn.text) for turn in found)
     texts = [text for turn in found for text, _ in captured(turn.text)]
     assert {broken_rule(text, MemoryType.semantic, LIMITS) for text in texts} == {None}
 

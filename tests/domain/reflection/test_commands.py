@@ -26,6 +26,15 @@ LATE = EARLY + timedelta(days=1)
         ("Das war falsch.", TurnCommands(takes_back=True)),
         ("Das stimmt nicht.", TurnCommands(takes_back=True, if_unanswered=True)),
         ("What I said about my physio was wrong.", TurnCommands(wrong_topics=("my physio",))),
+        ("You don't have to answer in German any more.", TurnCommands(ended_rules=("answer in German",))),
+        ("Ok, no need to cite sources any longer, thanks.", TurnCommands(ended_rules=("cite sources",))),
+        ("You can stop greeting me.", TurnCommands(ended_rules=("greeting me",))),
+        ("You can stop answering in German now.", TurnCommands(ended_rules=("answering in German",))),
+        ("Please don't answer in German any more.", TurnCommands(ended_rules=("answer in German",))),
+        ("You no longer need to use TypeScript for code.", TurnCommands(ended_rules=("use TypeScript for code",))),
+        ("Please don't answer in German.", TurnCommands()),
+        ("You don't need to shout.", TurnCommands()),
+        ("You don't have to answer in German any more?", TurnCommands()),
         ("Actually, I live in Bergen.", TurnCommands(statements=("I live in Bergen.",))),
     ],
 )
@@ -99,3 +108,34 @@ def test_a_question_forgets_nothing() -> None:
 def test_a_turn_that_says_more_is_not_forgotten() -> None:
     assert tells_all("I have a dog named Max.", "I have a dog")
     assert not tells_all("I have a dog and two children.", "I have a dog")
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends"),
+    [
+        ("Always answer in German.", True),
+        ("Always reply to me in German.", True),
+        ('The user\'s rule: "Always answer in German".', True),
+        ("The user's rule is always to answer in German.", True),
+        ("Always answer in Spanish.", False),
+        ("Never answer my mail.", False),
+        ("Maya answers in German at work.", False),
+    ],
+)
+def test_what_need_not_be_done_any_more_ends_its_instruction(rule: str, *, ends: bool) -> None:
+    said = Statement("You don't have to answer in German any more.", LATE)
+    for is_turn in (False, True):
+        stored = StoredStatement(Statement(rule, EARLY), is_turn=is_turn)
+        assert read_commands(said.text).choose_actions([stored], said) == ({0: "supersede"} if ends else {})
+
+
+@pytest.mark.parametrize("words", ["answer", "use it", "ask"])
+def test_a_verb_of_many_instructions_ends_none(words: str) -> None:
+    said = Statement(f"You don't have to {words} any more.", LATE)
+    for rule in (
+        "Always answer in German.",
+        "Never use emojis in your replies.",
+        "When I ask for code, use TypeScript.",
+    ):
+        stored = StoredStatement(Statement(rule, EARLY), is_turn=True)
+        assert read_commands(said.text).choose_actions([stored], said) == {}

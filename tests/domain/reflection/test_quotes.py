@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.domain.reflection.quotes import find_quote, is_short_quote
+from app.domain.reflection.grounding import find_quote, is_short_quote
 
 SAID = "I work as a nurse in Porto,  three nights a week. My brother is Theo."
 

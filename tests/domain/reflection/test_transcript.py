@@ -138,6 +138,10 @@ def test_tags_are_few_short_and_each_once(tags: list[str]) -> None:
     assert all(0 < len(tag) <= 40 and tag.isprintable() for tag in tidy)
 
 
+def test_a_model_gives_no_mark_of_a_standing_instruction() -> None:
+    assert tidy_tags(["Standing-Instruction", "ferry"]) == ["ferry"]
+
+
 def test_what_waits_for_tokens_waits_for_the_next_midnight_but_not_for_ever() -> None:
     policy = LlmPolicy(wait_days=3)
     assert policy.wait_s(NOW, NOW) == 12 * 3600

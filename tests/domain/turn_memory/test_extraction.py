@@ -16,7 +16,7 @@ from mnema_wire.turn_limits import (
 )
 
 from app.domain.errors import InvalidInput
-from app.domain.reflection.quotes import MAX_QUOTE
+from app.domain.reflection.grounding import MAX_QUOTE
 from app.domain.rendering.lines import plain_line
 from app.domain.rendering.model_text import ModelText
 from app.domain.turn_memory.extraction import MAX_FOUND, Journal, SignalSpec, SpecEntry, read_signal_spec

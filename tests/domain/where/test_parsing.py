@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from app.domain.errors import InvalidInput
 from app.domain.filters import Filters
 from app.domain.where.parsing import parse_where, read_where
 from app.domain.where.paths import render_where
-from app.domain.where.tree import Group, Leaf, Not
-from tests.where_trees import random_where
+from app.domain.where.tree import FIELDS, Group, Leaf, Not
+from tests.where_trees import HOSTILE, random_where, spoil_tree
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "filters.md"
 
@@ -21,6 +21,12 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "filters.md"
 def test_the_example_of_the_page_is_a_filter() -> None:
     block = PAGE.read_text(encoding="utf-8").partition("```json\n")[2].partition("```")[0]
     assert isinstance(parse_where(json.loads(block)), Group)
+
+
+def test_a_new_field_moves_no_other() -> None:
+    """A server of before revision 0022 that still runs reads the values at the places that they had."""
+    assert list(FIELDS).index("state") + 1 == list(FIELDS).index("created_at")
+    assert list(FIELDS)[-2:] == ["expires_at", "origin"]
 
 
 def test_a_tree_is_what_it_says() -> None:
@@ -118,23 +124,13 @@ def test_a_filter_has_bounds(fits: dict[str, Any], is_too_large: dict[str, Any],
         parse_where(is_too_large)
 
 
-def spoiled(tree: Any, rng: random.Random) -> Iterator[Any]:
-    """Yield copies of a tree in each of which one part is no filter."""
-    for wrong in (7, "x", [], {}, None, {"nosuch": 1}, {"role": {"like": "x"}}, {"pinned": "yes"}):
-        name = rng.choice(sorted(tree))
-        yield tree | {name: {"and": wrong} if isinstance(wrong, dict) else {"nosuch": wrong}}
-
-
 def test_three_hundred_malformed_trees_are_refused() -> None:
     rng, refused = random.Random(3), 0
     while refused < 300:
-        for tree in spoiled(random_where(rng), rng):
+        for tree in spoil_tree(random_where(rng), rng):
             with pytest.raises(InvalidInput):
                 parse_where(tree)
             refused += 1
-
-
-HOSTILE = ('") || true', "'; DROP TABLE memories; --", '"', "\\", '\\" || 1 == 1', "$v0", "[*]", "{tenant}", "\n", "%s")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -161,6 +157,27 @@ def test_conditions_with_an_index_are_named_and_all_others_form_one_path() -> No
     assert list(conditions["where_fields"]) == ["agent_id", "importance", "tags"]
 
 
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ({"importance": {"gt": 3}}, {"importance_min": 4}),
+        ({"importance": {"lt": 3}}, {"importance_max": 2}),
+        ({"importance": 3}, {"importance_min": 3, "importance_max": 3}),
+        ({"created_at": {"gt": "2026-01-02T03:04:05Z"}}, {"created_after": "2026-01-02T03:04:05.000001+00:00"}),
+        ({"updated_at": {"lte": "2026-01-02T03:04:05Z"}}, {"updated_before": "2026-01-02T03:04:05.000001+00:00"}),
+    ],
+)
+def test_limits_of_integers_and_times_are_named_whether_they_belong_to_the_range_or_not(
+    where: dict[str, Any], named: dict[str, Any]
+) -> None:
+    assert Filters(where=parse_where(where)).row_conditions() == named
+
+
+def test_the_last_moment_stays_in_the_path() -> None:
+    last = Leaf("created_at", "lte", (datetime.max.replace(tzinfo=UTC),))
+    assert list(Filters(where=last).row_conditions()["where_fields"]) == ["created_at"]
+
+
 def test_characters_that_a_text_must_have_are_named() -> None:
     where = parse_where({"text": {"contains": "kayak"}, "not": {"text": {"contains": "oar"}}})
     conditions = Filters(where=where).row_conditions()
@@ -179,7 +196,7 @@ def test_a_number_that_no_column_has_stays_in_the_path(value: float) -> None:
     assert (conditions.get("importance_min"), conditions["where_values"]) == (None, {"v0": [value]})
 
 
-def test_an_index_serves_what_must_be_equal() -> None:
+def test_an_index_serves_what_must_be_equal_and_what_needs_a_key() -> None:
     def labels(where: dict[str, Any]) -> str | None:
         node = parse_where(where)
         assert node is not None
@@ -191,5 +208,9 @@ def test_an_index_serves_what_must_be_equal() -> None:
         == 'exists(@.metadata."a"."b" ? (@ == 1)) || exists(@.metadata."a"."b" ? (@ == null))'
     )
     assert labels({"or": [{"tags": "a"}, {"tags": {"contains": "b"}}]}) is not None
-    for where in ({"or": [{"tags": "a"}, {"pinned": True}]}, {"not": {"tags": "a"}}, {"metadata.k": {"contains": "a"}}):
+    for operator, value in (("contains", "a"), ("gt", 1), ("exists", True)):
+        assert labels({"metadata.k.l": {operator: value}}) == 'exists(@.keys ? (@ == "k"))'
+    for operator, value in (("ne", 1), ("nin", [1]), ("exists", False)):
+        assert labels({"metadata.k": {operator: value}}) is None
+    for where in ({"or": [{"tags": "a"}, {"pinned": True}]}, {"not": {"tags": "a"}}, {"text": {"contains": "a"}}):
         assert labels(where) is None

@@ -83,6 +83,16 @@ async def test_clearing_deletes_what_this_agent_wrote_of_this_user(memory: Async
     assert sorted([item.text async for item in memory.list()]) == ["Ben packs the lamps.", "Maya rows."]
 
 
+async def test_without_an_agent_the_default_one_asks_and_nothing_is_cleared(memory: AsyncMnema) -> None:
+    shared = MnemaMemory(memory, user_id="maya", category="profile")
+    await shared.add(MemoryContent(content="Maya fears heights.", mime_type=MemoryMimeType.TEXT))
+    [found] = (await shared.query("What does Maya fear?")).results
+    assert found.content == "Maya fears heights."
+    with pytest.raises(CannotBeSent, match="give MnemaMemory an agent"):
+        await shared.clear()
+    assert len((await memory.page(user_id="maya")).items) == 1
+
+
 async def test_refusals_are_errors_and_a_token_cancels(memory: AsyncMnema, refused: AsyncMnema) -> None:
     with pytest.raises(Unauthenticated):
         await memory_of(refused).query("When is the launch?")

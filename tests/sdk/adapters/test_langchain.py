@@ -95,6 +95,12 @@ async def test_a_retriever_gives_what_the_agent_may_see(
         await forbidden.ainvoke("What does Maya fear?")
 
 
+async def test_a_retriever_without_an_agent_asks_as_the_default_one(waiting: Mnema, memory: AsyncMnema) -> None:
+    await memory.remember("Maya fears the launch.", user_id="maya", category="profile")
+    [found] = await MnemaRetriever(memory=waiting, user_id="maya").ainvoke("What does Maya fear?")
+    assert found.page_content == "Maya fears the launch."
+
+
 async def test_a_refused_key_is_an_error(waiting_refused: Mnema) -> None:
     history = MnemaChatHistory(waiting_refused, "chat-1", user_id="maya")
     with pytest.raises(Unauthenticated, match="unauthenticated"):

@@ -113,6 +113,22 @@ async def test_what_a_model_may_correct_is_told_to_it(memory: AsyncMnema) -> Non
     assert told[1].startswith("error: query: Field required; words: Extra inputs are not permitted")
 
 
+async def test_without_an_agent_the_default_one_asks(memory: AsyncMnema) -> None:
+    toolset = memory_toolset(memory, user_id="maya", categories=["profile"])
+    recall = recall_processor(memory, user_id="maya")
+    replies: list[Any] = [
+        ("memory_remember", {"text": "Maya fears heights.", "category": "profile"}),
+        "Noted.",
+        "Heights.",
+    ]
+    async with scripted(*replies, toolsets=[toolset], capabilities=[ProcessHistory(recall)]) as (agent, model):
+        await agent.run("I fear heights.")
+        assert (await agent.run("What does Maya fear?")).output == "Heights."
+        assert "[profile] Maya fears heights." in model.requests[2]["messages"][0]["content"]
+    [stored] = (await memory.page(user_id="maya")).items
+    assert stored.agent_id is None
+
+
 async def test_a_refused_key_ends_the_run(refused: AsyncMnema) -> None:
     about = {"user_id": "maya", "agent": "planner"}
     with pytest.raises(Unauthenticated, match="unauthenticated"):

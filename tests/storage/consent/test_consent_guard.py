@@ -47,6 +47,23 @@ UPDATE context_patches SET state = '{state}', decided_at = {at}, decided_by = 'm
 """
 
 
+def elsewhere(patch: str = ONE, value: str = "Lisbon", state: str = "approved") -> str:
+    """Return the statement that stores a proposal that was decided elsewhere."""
+    return f"""
+INSERT INTO context_patches (tenant_id, id, user_id, field, value, value_key, sensitive, signals, actor, created_at,
+                             expires_at, state, decided_at, decided_by, way)
+SELECT current_tenant(), '{patch}', 'maya', 'city', '{value}', '\\x00', true, '[]', 'me', now(), now() + '7 days',
+       '{state}', now(), 'me', 'route'
+"""
+
+
+def mark_imported(patch: str = ONE) -> str:
+    return f"""
+INSERT INTO history (tenant_id, id, memory_id, event, actor, meta)
+VALUES (current_tenant(), gen_random_uuid(), '{patch}', 'CONSENT', 'me', '{{"imported": true}}')
+"""
+
+
 def put(patch: str = ONE, value: str = "Lisbon", field: str = "city", user: str = "maya", item: str = "") -> str:
     return f"""
 INSERT INTO user_context (tenant_id, user_id, field, item, value, patch_id, updated_at)
@@ -150,6 +167,22 @@ REFUSED = {
     "a borrowed stamp": ([proposal(), "UPDATE context_patches SET decided_stamp = NULL"], FORBIDDEN),
     "a field with odd letters": ([proposal(field="City", sensitive=False), history()], CHECKED),
     "a value without end": ([proposal(value="x" * 501), history()], CHECKED),
+    "signals in a transaction that says it imports": (
+        [
+            "SELECT set_config('app.importing', 'on', true)",
+            proposal(value="warm", field="tone", sensitive=False),
+            mark_imported(),
+            decide(state="applied", way="signals"),
+        ],
+        AGAIN,
+    ),
+    "a decision of elsewhere without a record of its import": ([elsewhere(), history(), put()], SILENT),
+    "a decision of elsewhere about what waits here": ([proposal(), elsewhere(), mark_imported()], "23505"),
+    "a decision of elsewhere with a stamp": (
+        [elsewhere().replace("way)", "way, decided_stamp)").replace("'route'", "'route', 1")],
+        FORBIDDEN,
+    ),
+    "a rejection of elsewhere": ([elsewhere(state="rejected"), mark_imported(), put()], SILENT),
     "a yes to no question": (
         [proposal(), history(), decide(way="chat").replace("way = 'chat'", f"way = 'chat', answer_id = '{TWO}'")],
         AGAIN,
@@ -218,6 +251,7 @@ LATER = {
         [proposal(TWO, "Rome"), history(TWO), f"UPDATE user_context SET patch_id = '{TWO}'"],
         SILENT,
     ),
+    "a decision of elsewhere in its place": ([elsewhere(TWO, "Rome"), mark_imported(TWO), put(TWO, "Rome")], SILENT),
     "another field's name": (["UPDATE user_context SET field = 'language'"], FORBIDDEN),
     "another user's name": (["UPDATE user_context SET user_id = 'noor'"], FORBIDDEN),
     "the guard taken away": (["ALTER TABLE user_context DISABLE TRIGGER ALL"], FORBIDDEN),
@@ -245,4 +279,15 @@ async def test_an_old_decision_puts_nothing_again(run: Run, values: Callable[[],
 async def test_what_is_withdrawn_with_history_goes(run: Run, values: Callable[[], Awaitable[list[str]]]) -> None:
     assert await run(*DECIDED) is None
     assert await run(history(), "DELETE FROM user_context") is None
+    assert await values() == []
+
+
+async def test_an_imported_decision_puts_its_value_until_that_is_withdrawn(
+    run: Run, values: Callable[[], Awaitable[list[str]]]
+) -> None:
+    assert await run(elsewhere(), mark_imported()) is None
+    assert await run(mark_imported(), put()) is None
+    assert await values() == ["Lisbon"]
+    assert await run(history(), "DELETE FROM user_context") is None
+    assert await run(mark_imported(), put()) == SILENT
     assert await values() == []

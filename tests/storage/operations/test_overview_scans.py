@@ -25,7 +25,8 @@ INSERT INTO memories (tenant_id, id, user_pk, user_id, thread_id, agent_id, type
     SELECT '{tenant}', gen_random_uuid(), u.user_pk, u.user_id, 'thread of ' || u.user_id, 'planner',
            (ARRAY['semantic', 'turn'])[1 + n % 2], (ARRAY['tasks', 'goals', 'profile'])[1 + n % 3],
            'Maya keeps note ' || n || ' about the launch.', decode(md5(n::text), 'hex'), 1 + n % 5, false,
-           '{{}}', 'active', jsonb_build_object('n', n), 1, now() - n * interval '1 minute',
+           '{{}}', (CASE n % 1000 WHEN 11 THEN 'soft_deleted' WHEN 12 THEN 'expired' ELSE 'active' END),
+           jsonb_build_object('n', n), 1, now() - n * interval '1 minute',
            now() - n * interval '1 minute'
     FROM generate_series(0, 19999) n JOIN users u ON u.tenant_id = '{tenant}'
         AND u.user_id = 'user ' || lpad((n % 400)::text, 3, '0');
@@ -37,10 +38,11 @@ INSERT INTO relations (tenant_id, id, from_id, to_id, strength)
 INSERT INTO events (tenant_id, id, user_id, thread_id, node, op, status, category, ts)
     SELECT tenant_id, gen_random_uuid(), user_id, thread_id, 'hotpath', 'create', 'ok', category, created_at
     FROM memories;
+SELECT recount_memories('{tenant}');
 RESET session_replication_role;
 """
 SCANS = "SELECT relname, seq_scan, seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = ANY ($1)"
-READ = ("memories", "relations", "events", "thread_revision", "users")
+READ = ("memories", "memory_counts", "relations", "events", "thread_revision", "users")
 Read = Callable[[ReadTx, Principal, MemoryStorage], Coroutine[Any, Any, list[Any]]]
 OF_USER = EventFilters(user_id="user 007")
 OVERVIEW = OverviewStorage()
@@ -59,6 +61,14 @@ READS: dict[str, tuple[Read, int, int]] = {
     "events": (lambda tx, scope, _: list_events(tx, scope, EventFilters(), None, 50), 50, 200),
     "events of a user": (lambda tx, scope, _: list_events(tx, scope, OF_USER, None, 50), 50, 200),
     "newest": (listed(), 50, 400),
+    "most important": (listed(sort="importance"), 50, 400),
+    "least important": (listed(sort="importance", order="asc"), 50, 400),
+    "changed last": (listed(sort="updated_at"), 50, 400),
+    "changed first": (listed(sort="updated_at", order="asc"), 50, 400),
+    "deleted": (listed(state="soft_deleted"), 20, 200),
+    "deleted, most important": (listed(state="soft_deleted", sort="importance"), 20, 200),
+    "expired": (listed(state="expired"), 20, 200),
+    "counts": (lambda tx, scope, _: OVERVIEW.count_activity(tx, scope, ["planner"]), 3, 10),
     "of a user": (listed(filters=Filters(user_id="user 007"), sort="importance"), 50, 400),
     "a rare word": (listed(words="note 4242"), 1, 300),
     "a common word": (listed(words="launch"), 50, 400),

@@ -40,7 +40,7 @@ def kept(app: Application, spool: FileTurnSpool) -> KeptTurns:
 @pytest.fixture
 def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a server that starts now store nothing by itself."""
-    monkeypatch.setattr("app.bootstrap.KEPT_TURNS_S", 3600)
+    monkeypatch.setattr("app.bootstrap.application.KEPT_TURNS_S", 3600)
 
 
 def said(scope: Principal, text: str, ago_s: float = 60, key: IdempotencyKey | None = None, **fields: Any) -> KeptTurn:

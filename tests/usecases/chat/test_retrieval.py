@@ -1,6 +1,7 @@
 """Retrieval for chat: scopes, pools, thresholds, recency, diversity, and what the request has already."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -316,6 +317,37 @@ async def test_what_is_found_counts_as_accessed(app: Application, caller: Caller
     assert row["sim"] > 0.35
 
 
+RECITAL = "My daughter's recital is on the 8th of June."
+MOVED = "Actually it's on the 18th."
+
+
+@pytest.mark.parametrize("places", [(1, 2, 3, 4), (None, None, None, None), (1, 2, None, None)])
+async def test_a_message_comes_with_the_next_one_of_its_user(
+    app: Application, caller: Caller, places: Sequence[int | None]
+) -> None:
+    spoken = [("user", RECITAL), ("assistant", "Noted!"), ("user", MOVED), ("user", "Is it in the town hall?")]
+    for minute, (place, (role, text)) in enumerate(zip(places, spoken, strict=True)):
+        await say(app, caller, text, role, seq=place, created_at=START + timedelta(minutes=minute))
+    await say(app, caller, "Cancelled.", seq=2, thread_id="c2")
+    two = RetrievalOptions(top_k=2, recency_weight=0.0, score_threshold=0.0)
+    question = "When is my daughter's recital?"
+    assert contents(await recall(app, caller, question, options=two)) == [MOVED, RECITAL]
+    assert contents(await recall(app, caller, question, options=replace(two, top_k=1))) == [RECITAL]
+    assert MOVED not in contents(await recall(app, caller, question, options=two, present=(MOVED,)))
+    other = await make_caller(app)
+    assert not (await recall(app, other, question, options=two)).hits
+
+
+async def test_the_next_message_of_another_user_or_category_stays_out(app: Application, caller: Caller) -> None:
+    await say(app, caller, RECITAL, seq=1)
+    await say(app, caller, "Sing louder.", seq=2, user_id="ben")
+    await say(app, caller, MOVED, seq=3, category="goals")
+    bound = replace(caller, scope=replace(caller.scope, categories=frozenset({"activity"})))
+    two = RetrievalOptions(top_k=2, recency_weight=0.0, score_threshold=0.0)
+    assert contents(await recall(app, bound, "When is the recital?", options=two)) == [RECITAL]
+    assert set(contents(await recall(app, caller, "When is the recital?", options=two))) == {MOVED, RECITAL}
+
+
 async def test_the_default_profile_may_rank_for_chat(configured: Configured) -> None:
     app = await configured(policies={"chat": {"profile": "default"}})
     caller = await make_caller(app)
@@ -382,3 +414,13 @@ async def test_a_conversation_may_know_itself_and_global_alone(configured: Confi
     await remember(app, caller, "Maya likes mint tea.", thread_id="c2", type=MemoryType.semantic)
     assert set(contents(await recall(app, caller))) == {"I like green tea.", "Maya's favourite tea is oolong."}
     assert contents(await recall(app, caller, memory_id="global")) == ["Maya's favourite tea is oolong."]
+
+
+async def test_the_newest_instructions_of_all_scopes_come(app: Application, caller: Caller) -> None:
+    for at, text in enumerate(("Never use emojis.", "Always cite your sources.", "Always answer in German.")):
+        await say(app, caller, text, created_at=START + timedelta(days=at))
+    late = {"type": MemoryType.semantic, "category": "preferences", "created_at": START + timedelta(days=9)}
+    await remember(app, caller, "Always end your replies with a summary.", **late)
+    found = await recall(app, caller, options=RetrievalOptions(top_k=1, score_threshold=0.99))
+    assert "Always end your replies with a summary." in contents(found)
+    assert "Never use emojis." not in contents(found)

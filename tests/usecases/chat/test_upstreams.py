@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles, build_application
-from app.bootstrap.chat import open_upstreams
+from app.bootstrap.upstreams import open_upstreams
 from app.config.settings import Settings
 from app.domain.chat.upstream import Upstream
 from app.domain.errors import ConfigError, InvalidInput, MnemaError, NotFound, UpstreamNotAllowed

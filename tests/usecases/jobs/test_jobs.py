@@ -20,6 +20,7 @@ from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.jobs.handlers import Handler
 from app.usecases.jobs.runner import RunJobs
+from tests.background import until
 from tests.factories import Caller, make_caller
 from tests.storage.building import SECRET, SPACE
 from tests.usecases.crowd import SeededEmbedder
@@ -236,10 +237,16 @@ async def test_who_loses_the_lease_is_stopped_and_changes_nothing(
         return {}
 
     slow = asyncio.create_task(runner(app, work).run_job(scope.tenant_id, job_id, "w"))
-    await asyncio.sleep(0.15)
-    await sql.execute("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE id = $1", job_id)
-    taken = await store.start_job(scope, job_id, "another")
-    assert taken is not None
+
+    async def is_running() -> bool:
+        return (await got(store, scope, job_id)).state is JobState.running
+
+    async def is_taken() -> bool:  # a beat may renew the lease before the other worker comes
+        await sql.execute("UPDATE jobs SET lease_until = now() - interval '1 s' WHERE id = $1", job_id)
+        return await store.start_job(scope, job_id, "another") is not None
+
+    await until(is_running, "the job")
+    await until(is_taken, "another worker")
     assert await slow == "skipped"
     assert stopped.is_set()
     job = await got(store, scope, job_id)

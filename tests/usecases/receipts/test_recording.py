@@ -14,10 +14,9 @@ from app.domain.filters import Filters
 from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
 from app.domain.receipts.receipt import ToldItem
-from app.storage.access_log import AccessLog
+from app.storage.access_log import BATCH_ROWS, MAX_ROWS, AccessLog, ReceiptBuffer
 from app.storage.identity import new_id
 from app.storage.journal import Journal
-from app.storage.receipt_buffer import BATCH_ROWS, MAX_ROWS, ReceiptBuffer
 from app.usecases.facts.store import FactPlace
 from app.usecases.recall.request import Query
 from tests.factories import Caller, Clock, draft, make_caller
@@ -245,7 +244,7 @@ async def test_the_buffer_is_bounded_for_each_tenant() -> None:
 async def test_a_query_whose_receipt_is_dropped_is_answered_without_an_id(
     app: Application, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.storage.receipt_buffer.MAX_ROWS", 0)
+    monkeypatch.setattr("app.storage.access_log.MAX_ROWS", 0)
     await app.memory.write.write_memory(caller.scope, draft(TEXT))
     answer = await ask(app, caller, "What does Maya drink?")
     assert (len(answer.items), answer.query_id) == (1, None)

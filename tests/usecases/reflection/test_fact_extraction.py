@@ -53,6 +53,7 @@ async def test_a_long_turn_becomes_at_most_three_facts_with_evidence(
         assert row["source"]["turn_id"] == str(turn)
         assert row["source"]["quote"] in TURN
         assert (row["thread_id"], row["importance"], row["metadata"]) == ("talk", 3, {"prompt": "multi_fact.v5"})
+        assert row["origin"] == "capture"
         assert "ADD" in [entry["event"] for entry in await history_of(sql, row["id"])]
     assert [row["category"] for row in rows] == ["profile", "relationships", "preferences"]
     assert (await events_of(sql)).count(("worker", "extract", "ok")) == 3

@@ -1,6 +1,7 @@
 """Reconciliation: a model decides about new facts and stored memories within bounds, and no fact is lost."""
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -404,7 +405,8 @@ async def test_a_text_made_of_both_stands_and_an_invented_one_gives_way(
 ) -> None:
     ginger, both = "The user has 2 ginger cats at home.", "The user has 3 cats at home, of which 2 are ginger."
     nurse, invented = "The user works as a nurse.", "The user works as a nurse in Porto for Doctor Evil."
-    [cats, job] = await remember(app, scope, ginger, nurse)
+    times = {"expires_at": datetime(2999, 1, 1, tzinfo=UTC), "valid_from": datetime(2020, 1, 1, tzinfo=UTC)}
+    [cats, job] = await remember(app, scope, ginger, nurse, **times)
     llm.always = finds(CATS, NURSE, then=says({ginger: ("UPDATE", CATS, both), nurse: ("UPDATE", NURSE, invented)}))
     await say(app, scope, TURN)
     assert (await work(app, scope))["facts"] == 2
@@ -412,6 +414,9 @@ async def test_a_text_made_of_both_stands_and_an_invented_one_gives_way(
     change = (await history_of(sql, cats))[-1]
     assert (change["event"], change["meta"]["incoming"]) == ("UPDATE", both)
     assert (await row(sql, job))["source"]["quote"] == QUOTES[NURSE]
+    for changed in (cats, job):
+        kept = await row(sql, changed)
+        assert {name: kept[name] for name in times} == times
 
 
 async def test_a_text_that_another_memory_has_makes_no_second_of_it(

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from app.bootstrap import Application
 from app.bootstrap.reflection import ReflectionParts, build_reflection
 from app.config.settings import Settings
-from app.domain.memory.memory import MemoryType
+from app.domain.memory.memory import MemoryType, Origin
 from app.domain.principal import Principal
 from app.domain.reflection.episodes import strip_date_prefix
 from app.providers.chat_models.model_endpoint import ModelEndpoint
@@ -96,6 +96,7 @@ async def test_turns_become_an_episode_a_summary_and_an_insight_with_where_they_
     assert (insight.importance, insight.pinned, insight.tags, insight.thread_id) == (2, False, ("care",), None)
     assert insight.source == {"turn_id": str(turns[-1]), "memories": [str(episode.id)]}
     for memory in (episode, summary, insight):
+        assert memory.origin is Origin.reflection
         assert [entry["event"] for entry in await history_of(sql, memory.id)] == ["ADD"]
     told = await events_of(sql)
     assert {("episodic", "create", "ok"), ("worker", "summary", "ok"), ("worker", "insight", "ok")} <= set(told)

@@ -13,7 +13,7 @@ from app.bootstrap import Application, Doubles, build_application
 from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
 from app.ports import Embedder
-from app.providers import source_folders_scan
+from app.providers import source_folders
 from tests.factories import Caller, Clock, KeepOpen, make_caller
 from tests.usecases.sources.indexing import CountedFolders, Indexing
 
@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def folders(root: Path, monkeypatch: pytest.MonkeyPatch) -> CountedFolders:
     """The folders of the application. They trust the stamp of a file that has just been written."""
-    monkeypatch.setattr(source_folders_scan, "UNSETTLED_NS", 0)
+    monkeypatch.setattr(source_folders, "UNSETTLED_NS", 0)
     return CountedFolders([str(root.parent)])
 
 

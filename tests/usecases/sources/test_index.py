@@ -31,7 +31,7 @@ async def test_a_file_becomes_chunks_with_exact_positions(indexing: Indexing) ->
     await indexing.check_whole()
     [first, *_others] = await indexing.chunk_ids("guide.md")
     row = await indexing.sql.fetchrow("SELECT * FROM memories WHERE id = $1", first)
-    assert (row["type"], row["category"], row["user_id"]) == ("chunk", "knowledge", "maya")
+    assert (row["type"], row["category"], row["user_id"], row["origin"]) == ("chunk", "knowledge", "maya", "document")
     assert row["source"]["path"] == "guide.md"
     assert row["source"]["heading"].startswith("Guide")
     [added] = await history_of(indexing.sql, first)

@@ -7,9 +7,8 @@ import pytest
 
 from app.domain.errors import InvalidInput, NotFound, RootUnavailable
 from app.domain.principal import Principal
-from app.domain.sources.folder import EntryKind
+from app.domain.sources.folder import EntryKind, TreeEntry
 from app.domain.sources.source import NewSource, Source, SourceKind
-from app.domain.sources.tree import TreeEntry
 from app.storage.identity import new_id
 from app.storage.sources.sources import SourceStorage
 from tests.factories import make_caller

@@ -89,10 +89,11 @@ async def test_a_long_turn_gets_chunks_with_exact_positions(
         turn_id,
     )
     assert len(rows) > 3
+    origin = await sql.fetchval("SELECT origin FROM memories WHERE id = $1", turn_id)
     for row in rows:
         assert LONG[row["start_at"] : row["end_at"]] == row["text"]
-        fields = ("type", "category", "thread_id", "role", "actor_id", "user_id", "source")
-        values = ["chunk", "activity", "t1", "user", "maya", "maya", {"turn_id": str(turn_id)}]
+        fields = ("type", "category", "thread_id", "role", "actor_id", "user_id", "origin", "source")
+        values = ["chunk", "activity", "t1", "user", "maya", "maya", origin, {"turn_id": str(turn_id)}]
         assert [row[name] for name in fields] == values
     assert await sql.fetchval(f"SELECT count(*) FROM {VECTORS}") == 1 + len(rows)
     assert await sql.fetchval("SELECT rev FROM thread_revision") == 1

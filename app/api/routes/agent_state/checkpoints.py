@@ -8,7 +8,7 @@ from mnema_wire.fields import Identifier
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.routes.memory.memories import IfMatch, parse_version
 from app.api.transport.parameters import StrictRoute
 from app.domain.agent_state.checkpoints import Thread
@@ -38,9 +38,8 @@ _BODY = {"requestBody": {"required": True, "content": _CONTENT}}
 
 @router.put(
     "/{thread_id:path}",
-    response_model=StateOut,
     openapi_extra=_BODY,
-    responses={200: {"headers": _ETAG, "links": links.STATE}, **openapi_errors(400, 401, 403, 409, 412, 413, 422, 503)},
+    responses={200: {"headers": _ETAG, "links": links.STATE}, **body_errors(409, 412)},
 )
 async def put(
     app: App,
@@ -73,7 +72,7 @@ async def put(
     response_class=Response,
     responses={
         200: {"description": "The state as it was stored", "headers": _ETAG, "content": _CONTENT},
-        **openapi_errors(401, 403, 404, 422, 503),
+        **key_errors(404),
     },
 )
 async def get(app: App, principal: Reader, thread_id: ThreadId, user_id: UserId) -> Response:
@@ -89,9 +88,7 @@ async def get(app: App, principal: Reader, thread_id: ThreadId, user_id: UserId)
 
 
 @router.delete(
-    "/{thread_id:path}",
-    status_code=204,
-    responses={204: {"description": "Deleted"}, **openapi_errors(401, 403, 404, 412, 422, 503)},
+    "/{thread_id:path}", status_code=204, responses={204: {"description": "Deleted"}, **key_errors(404, 412)}
 )
 async def delete(app: App, principal: Writer, thread_id: ThreadId, user_id: UserId, if_match: IfMatch = None) -> None:
     """Delete everything stored for the thread, including the checkpoints of a checkpoint saver."""

@@ -21,7 +21,7 @@ from mnema_wire.memory import HistoryEntry, HistoryPage
 
 from app.api import links
 from app.api.deps import App, Reader, Writer, require_scope
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.schemas.facts.facts import (
     fact_body,
     fact_reply_body,
@@ -43,15 +43,10 @@ Cursor = Annotated[NameCursor | None, Query(description="`next_cursor` of the pr
 AsOf = Annotated[Moment | None, Query(description="the facts that Mnema knew at this time")]
 ValidAt = Annotated[Moment | None, Query(description="what the user had stated by this time")]
 _FACT = "/{fact_id:uuid}"
-_CHANGED = {200: {"links": links.FACT}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)}
+_CHANGED = {200: {"links": links.FACT}, **body_errors(404, 409)}
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=StoredFacts,
-    responses={201: {"links": links.FACTS_STORED}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
-)
+@router.post("", status_code=201, responses={201: {"links": links.FACTS_STORED}, **body_errors(409)})
 async def store(app: App, principal: Writer, body: Statement, idempotency_key: IdempotencyHeader = None) -> StoredFacts:
     """Store facts of a user: those that a message of the user states, or given ones.
 
@@ -67,11 +62,7 @@ async def store(app: App, principal: Writer, body: Statement, idempotency_key: I
     return stored_facts_body(outcome, body.model)
 
 
-@router.post(
-    "/answer",
-    response_model=FactReply,
-    responses={200: {"links": links.FACT_ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
-)
+@router.post("/answer", responses={200: {"links": links.FACT_ANSWER}, **body_errors()})
 async def answer(app: App, principal: Reader, body: FactQuestion) -> FactReply:
     """Answer an ordinal or list question, such as "What's my second favorite color?", from stored facts alone."""
     try:
@@ -90,11 +81,7 @@ def _failure(body: FactQuestion) -> dict[str, object]:
     return {"model_label": fields["model_label"], "meta": fields["meta"].model_dump()}
 
 
-@router.get(
-    "",
-    response_model=FactPage,
-    responses={200: {"links": links.FACTS}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("", responses={200: {"links": links.FACTS}, **key_errors()})
 async def page(
     app: App,
     principal: Reader,
@@ -116,15 +103,13 @@ async def page(
     return FactPage(items=[fact_body(fact) for fact in found.items], next_cursor=found.next_cursor)
 
 
-@router.get(
-    _FACT, response_model=Fact, responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)}
-)
+@router.get(_FACT, responses={200: {"links": links.FACT}, **key_errors(404)})
 async def get(app: App, principal: Reader, fact_id: UUID, as_of: AsOf = None, valid_at: ValidAt = None) -> Fact:
     """Return one fact, with `as_of` or `valid_at` as it was at that time."""
     return fact_body(await app.facts.read.get_fact(principal, fact_id, Moments(as_of, valid_at)))
 
 
-@router.patch(_FACT, response_model=Fact, responses=_CHANGED)
+@router.patch(_FACT, responses=_CHANGED)
 async def patch(
     app: App, principal: Writer, fact_id: UUID, body: NewValue, idempotency_key: IdempotencyHeader = None
 ) -> Fact:
@@ -150,11 +135,7 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.get(
-    _FACT + "/history",
-    response_model=HistoryPage,
-    responses={200: {"links": links.FACT_HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get(_FACT + "/history", responses={200: {"links": links.FACT_HISTORY}, **key_errors(404)})
 async def history(
     app: App, principal: Reader, fact_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPage:
@@ -163,11 +144,7 @@ async def history(
     return HistoryPage(items=[HistoryEntry.model_validate(row) for row in rows], next_cursor=next_cursor)
 
 
-@router.get(
-    "/{topic_key}/{rank:rank}",
-    response_model=Fact,
-    responses={200: {"links": links.FACT}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{topic_key}/{rank:rank}", responses={200: {"links": links.FACT}, **key_errors(404)})
 async def at_rank(
     app: App,
     principal: Reader,

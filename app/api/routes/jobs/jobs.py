@@ -9,14 +9,14 @@ from mnema_wire.jobs import Job, JobCount, JobCounts, JobDetail, JobPage, Paused
 
 from app.api import links
 from app.api.deps import Administrator, App
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors, openapi_errors
 from app.api.transport.parameters import StrictRoute
 from app.domain.jobs.job import JobKind, JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
-@router.get("", response_model=JobPage, responses={200: {"links": links.JOBS}, **openapi_errors(401, 403, 422, 503)})
+@router.get("", responses={200: {"links": links.JOBS}, **key_errors()})
 async def page(
     app: App,
     principal: Administrator,
@@ -30,7 +30,7 @@ async def page(
     return JobPage(items=[Job.model_validate(job) for job in job_page.items], next_cursor=job_page.next_cursor)
 
 
-@router.get("/counts", response_model=JobCounts, responses=openapi_errors(401, 403, 503))
+@router.get("/counts", responses=openapi_errors(401, 403, 503))
 async def counts(app: App, principal: Administrator) -> JobCounts:
     """Return the numbers of jobs by kind and state, the delay of the oldest due job, and the paused kinds."""
     summary = await app.jobs.manage.count_jobs(principal)
@@ -38,33 +38,25 @@ async def counts(app: App, principal: Administrator) -> JobCounts:
     return JobCounts(counts=rows, oldest_due_s=summary.oldest_due_s, paused=list(summary.paused))
 
 
-@router.post("/pause", response_model=Pauses, responses=openapi_errors(400, 401, 403, 413, 422, 503))
+@router.post("/pause", responses=body_errors())
 async def pause(app: App, principal: Administrator, body: PausedKind) -> Pauses:
     """Pause a kind of job: running jobs finish, due jobs wait."""
     return Pauses(paused=await app.jobs.manage.pause_jobs(principal, body.kind))
 
 
-@router.post("/resume", response_model=Pauses, responses=openapi_errors(400, 401, 403, 413, 422, 503))
+@router.post("/resume", responses=body_errors())
 async def resume(app: App, principal: Administrator, body: PausedKind) -> Pauses:
     """End the pause of a kind; `*` ends every pause."""
     return Pauses(paused=await app.jobs.manage.resume_jobs(principal, body.kind))
 
 
-@router.get(
-    "/{job_id:uuid}",
-    response_model=JobDetail,
-    responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{job_id:uuid}", responses={200: {"links": links.JOB}, **key_errors(404)})
 async def get(app: App, principal: Administrator, job_id: UUID) -> JobDetail:
     """Return one job and its report."""
     return JobDetail.model_validate(await app.jobs.manage.get_job(principal, job_id))
 
 
-@router.post(
-    "/{job_id:uuid}/replay",
-    response_model=JobDetail,
-    responses={200: {"links": links.JOB}, **openapi_errors(401, 403, 404, 409, 422, 503)},
-)
+@router.post("/{job_id:uuid}/replay", responses={200: {"links": links.JOB}, **key_errors(404, 409)})
 async def replay(app: App, principal: Administrator, job_id: UUID) -> JobDetail:
     """Run a dead or done job again."""
     return JobDetail.model_validate(await app.jobs.manage.replay_job(principal, job_id))

@@ -12,7 +12,7 @@ from mnema_wire.memory import MemoryLine, Written
 from pydantic import ValidationError
 
 from app.api.deps import App, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.routes.memory.memories import Trim
 from app.api.schemas.memory.memories import to_new_memory
 from app.api.transport.client_name import ClientHeader
@@ -52,7 +52,7 @@ _RESPONSE = {
 @router.post(
     "/bulk",
     response_class=StreamingResponse,
-    responses={200: _RESPONSE, **openapi_errors(401, 403, 413, 415, 422, 503)},
+    responses={200: _RESPONSE, **key_errors(413, 415)},
     openapi_extra={"requestBody": _REQUEST},
 )
 async def bulk(
@@ -72,7 +72,7 @@ async def bulk(
     """
     spool = await spool_body(request, app.parts.settings.max_bulk_bytes)
     defaults = app.parts.policies.of(principal).write
-    lines = _parse_lines(spool, app.parts.settings.max_body_bytes, defaults, trim, idempotency_key)
+    lines = _parse_lines(spool, app.parts.settings.max_body_bytes, defaults, trim, idempotency_key, client)
     results = app.memory.bulk.write_lines(principal.writing_through(client), lines, trim=trim)
     return StreamingResponse(_render_results(results, spool), media_type=NDJSON)
 
@@ -84,13 +84,13 @@ async def _render_results(results: AsyncIterator[BulkResult], spool: IO[bytes]) 
 
 
 def _parse_lines(
-    spool: IO[bytes], limit: int, defaults: WritePolicy, trim: bool, request_key: str | None
+    spool: IO[bytes], limit: int, defaults: WritePolicy, trim: bool, request_key: str | None, client: str | None
 ) -> Iterator[BulkLine]:
     for number, raw in read_lines(spool, limit):
         try:
             if raw is None:
                 raise BodyTooLarge(f"at most {limit} bytes a line")
-            draft, own_key = _parse_line(raw, defaults)
+            draft, own_key = _parse_line(raw, defaults, client)
         except MnemaError as error:
             yield BulkLine(number, error)
             continue
@@ -118,7 +118,7 @@ def read_lines(spool: IO[bytes], limit: int) -> Iterator[tuple[int, bytes | None
         yield number, None
 
 
-def _parse_line(raw: bytes, defaults: WritePolicy) -> tuple[NewMemory, str | None]:
+def _parse_line(raw: bytes, defaults: WritePolicy, client: str | None) -> tuple[NewMemory, str | None]:
     check_json(raw)
     try:
         body = MemoryLine.model_validate(json.loads(raw))
@@ -126,7 +126,7 @@ def _parse_line(raw: bytes, defaults: WritePolicy) -> tuple[NewMemory, str | Non
         raise first_problem(error) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the line is not JSON") from error
-    return to_new_memory(body, defaults), body.idempotency_key
+    return to_new_memory(body, defaults, client), body.idempotency_key
 
 
 def first_problem(error: ValidationError) -> InvalidInput:

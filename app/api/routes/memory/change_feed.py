@@ -8,12 +8,13 @@ from fastapi.responses import Response, StreamingResponse
 from mnema_wire.fields import Identifier, WhereText
 
 from app.api.deps import App, Reader, renew_principal
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.routes.memory.bulk import NDJSON
-from app.api.schemas.memory.change_feed import end_body, event_bodies
+from app.api.schemas.memory.change_feed import encode_changes, end_body
 from app.api.transport.change_stream import ChangeStream
 from app.api.transport.events import EVENTS
 from app.api.transport.parameters import StrictRoute
+from app.domain.epochs import ChangePosition
 from app.domain.memory.change_feed import ChangeFilter, ChangePage
 from app.domain.where.parsing import read_where
 from app.domain.where.tree import FIELDS
@@ -35,7 +36,7 @@ _RESPONSE: Final[dict[str, Any]] = {
 }
 
 
-@router.get("", response_class=Response, responses={200: _RESPONSE, **openapi_errors(401, 403, 410, 422, 503)})
+@router.get("", response_class=Response, responses={200: _RESPONSE, **key_errors(410)})
 async def follow(
     request: Request,
     app: App,
@@ -65,15 +66,15 @@ async def follow(
         return StreamingResponse(_page_lines(page), media_type=NDJSON)
     feed = app.memory.changes
 
-    async def read_page(cursor: str) -> ChangePage:
+    async def read_news(after: ChangePosition) -> ChangePage:
         renewed = await renew_principal(app, request)
-        return await feed.read_page(renewed, wanted, cursor, min(limit, STREAM_PAGE), with_memories=memory)
+        return await feed.read_news(renewed, wanted, after, min(limit, STREAM_PAGE), with_memories=memory)
 
     first = await feed.read_page(principal, wanted, cursor, min(limit, STREAM_PAGE), with_memories=memory)
-    return ChangeStream(first, read_page, feed.subscribe(principal))
+    return ChangeStream(first, read_news, feed.subscribe(principal))
 
 
 async def _page_lines(page: ChangePage) -> AsyncIterator[bytes]:
-    for event in event_bodies(page):
-        yield event.model_dump_json().encode() + b"\n"
+    for change in encode_changes(page):
+        yield change.text + b"\n"
     yield end_body(page).model_dump_json().encode() + b"\n"

@@ -7,7 +7,7 @@ from mnema_wire.memory import Corrected, Correction, Forgetting, Forgotten, Memo
 
 from app.api import links
 from app.api.deps import App, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.forgetting import forget_memories
 from app.api.routes.memory.memories import IfMatch, parse_version
 from app.api.schemas.memory.memories import memory_body, to_correction
@@ -18,11 +18,7 @@ from app.api.transport.parameters import StrictRoute
 router = APIRouter(prefix="/memory", tags=["memory"], route_class=StrictRoute)
 
 
-@router.post(
-    "/{memory_id:uuid}/retract",
-    response_model=Memory,
-    responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 412, 422, 503)},
-)
+@router.post("/{memory_id:uuid}/retract", responses={200: {"links": links.MEMORY}, **key_errors(404, 409, 412)})
 async def retract(
     app: App,
     principal: Writer,
@@ -38,11 +34,7 @@ async def retract(
     return memory_body(await app.memory.edit.retract_memory(actor, memory_id, key, version=version))
 
 
-@router.post(
-    "/{memory_id:uuid}/supersede",
-    response_model=Memory,
-    responses={200: {"links": links.MEMORY}, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
-)
+@router.post("/{memory_id:uuid}/supersede", responses={200: {"links": links.MEMORY}, **body_errors(404, 409, 412)})
 async def supersede(
     app: App,
     principal: Writer,
@@ -68,11 +60,7 @@ async def supersede(
     return memory_body(memory)
 
 
-@router.post(
-    "/correct",
-    response_model=Corrected,
-    responses={200: {"links": links.CORRECTED}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
-)
+@router.post("/correct", responses={200: {"links": links.CORRECTED}, **body_errors(404, 409)})
 async def correct(
     app: App,
     principal: Writer,
@@ -87,11 +75,7 @@ async def correct(
     return Corrected.model_validate(corrected, from_attributes=True)
 
 
-@router.post(
-    "/forget",
-    response_model=Forgotten,
-    responses={200: {"links": links.FORGOTTEN}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
-)
+@router.post("/forget", responses={200: {"links": links.FORGOTTEN}, **body_errors(404, 409)})
 async def forget(app: App, principal: Writer, body: Forgetting, client: ClientHeader = None) -> Forgotten:
     """Return the memories that an id or a description means. With `confirm`, soft-delete the named ones.
 

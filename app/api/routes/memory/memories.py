@@ -20,7 +20,7 @@ from mnema_wire.recall import Answer, Question
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.schemas.memory.memories import memory_body, named_changes, to_new_memory
 from app.api.schemas.recall.query import answer_body, to_query
 from app.api.transport.client_name import ClientHeader
@@ -45,12 +45,7 @@ ETAG_RESPONSE: dict[str, Any] = {
 }
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=Written,
-    responses={201: {"links": links.WRITTEN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
-)
+@router.post("", status_code=201, responses={201: {"links": links.WRITTEN}, **body_errors(409)})
 async def remember(
     app: App,
     principal: Writer,
@@ -65,14 +60,12 @@ async def remember(
     Retry with the same `Idempotency-Key` and body to get the first answer again.
     """
     key = retry_key("POST /memory", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
-    draft = to_new_memory(body, app.parts.policies.of(principal).write)
+    draft = to_new_memory(body, app.parts.policies.of(principal).write, client)
     written = await app.memory.write.write_memory(principal.writing_through(client), draft, trim=trim, key=key)
     return Written.model_validate(written, from_attributes=True)
 
 
-@router.get(
-    "", response_model=MemoryPage, responses={200: {"links": links.MEMORIES}, **openapi_errors(401, 403, 422, 503)}
-)
+@router.get("", responses={200: {"links": links.MEMORIES}, **key_errors()})
 async def page(
     app: App,
     principal: Reader,
@@ -127,9 +120,8 @@ async def page(
 
 @router.post(
     "/query",
-    response_model=Answer,
     response_model_exclude_none=True,
-    responses={200: {"links": links.ANSWER}, **openapi_errors(400, 401, 403, 413, 422, 503)},
+    responses={200: {"links": links.ANSWER}, **body_errors()},
     operation_id="memory_query",
 )
 async def query(app: App, principal: Reader, body: Question) -> Answer:
@@ -138,11 +130,7 @@ async def query(app: App, principal: Reader, body: Question) -> Answer:
     return answer_body(answer, full=body.returns == "full", explain=body.explain)
 
 
-@router.get(
-    "/{memory_id:uuid}",
-    response_model=Memory,
-    responses={200: ETAG_RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{memory_id:uuid}", responses={200: ETAG_RESPONSE, **key_errors(404)})
 async def get(
     app: App, principal: Reader, memory_id: UUID, response: Response, as_of: AsOf = None, valid_at: ValidAt = None
 ) -> Memory:
@@ -154,11 +142,7 @@ async def get(
     return _with_etag(response, memory_body(memory))
 
 
-@router.patch(
-    "/{memory_id:uuid}",
-    response_model=Memory,
-    responses={200: ETAG_RESPONSE, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
-)
+@router.patch("/{memory_id:uuid}", responses={200: ETAG_RESPONSE, **body_errors(404, 409, 412)})
 async def patch(
     app: App,
     principal: Writer,
@@ -190,11 +174,7 @@ async def patch(
 @router.delete(
     "/{memory_id:uuid}",
     response_model=Memory,
-    responses={
-        200: {"links": links.MEMORY},
-        204: {"description": "Purged"},
-        **openapi_errors(401, 403, 404, 409, 412, 422, 503),
-    },
+    responses={200: {"links": links.MEMORY}, 204: {"description": "Purged"}, **key_errors(404, 409, 412)},
 )
 async def delete(
     app: App,
@@ -219,22 +199,14 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.post(
-    "/{memory_id:uuid}/restore",
-    response_model=Memory,
-    responses={200: {"links": links.MEMORY}, **openapi_errors(401, 403, 404, 409, 422, 503)},
-)
+@router.post("/{memory_id:uuid}/restore", responses={200: {"links": links.MEMORY}, **key_errors(404, 409)})
 async def restore(app: App, principal: Writer, memory_id: UUID, idempotency_key: IdempotencyHeader = None) -> Memory:
     """Make a memory active again that is soft-deleted, superseded, retracted or expired."""
     key = retry_key("POST /memory/restore", idempotency_key, memory_id)
     return memory_body(await app.memory.edit.restore_memory(principal, memory_id, key))
 
 
-@router.post(
-    "/{memory_id:uuid}/pin",
-    response_model=Memory,
-    responses={200: {"links": links.MEMORY}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
-)
+@router.post("/{memory_id:uuid}/pin", responses={200: {"links": links.MEMORY}, **body_errors(404, 409)})
 async def pin(
     app: App,
     principal: Writer,
@@ -248,11 +220,7 @@ async def pin(
     return memory_body(await app.memory.edit.pin_memory(principal, memory_id, pinned, key))
 
 
-@router.get(
-    "/{memory_id:uuid}/history",
-    response_model=HistoryPage,
-    responses={200: {"links": links.HISTORY}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{memory_id:uuid}/history", responses={200: {"links": links.HISTORY}, **key_errors(404)})
 async def history(
     app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> HistoryPage:

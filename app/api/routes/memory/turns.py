@@ -9,7 +9,7 @@ from mnema_wire.turn_trace import TurnTrace
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.schemas.memory.turn_trace import trace_body
 from app.api.schemas.memory.turns import to_turn, turn_body
 from app.api.transport.client_name import ClientHeader
@@ -19,12 +19,7 @@ from app.api.transport.parameters import StrictRoute
 router = APIRouter(prefix="/turns", tags=["turns"], route_class=StrictRoute)
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=Turn,
-    responses={201: {"links": links.TURN}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
-)
+@router.post("", status_code=201, responses={201: {"links": links.TURN}, **body_errors(409)})
 async def store(
     app: App,
     principal: Writer,
@@ -40,18 +35,14 @@ async def store(
     """
     key = retry_key("POST /turns", idempotency_key, lambda: f"{trim}:{body.model_dump_json()}")
     policies = app.parts.policies.of(principal)
-    draft = to_turn(body, policies.turn_category, policies.write.default_importance)
+    draft = to_turn(body, policies.turn_category, policies.write.default_importance, client)
     caller = principal.writing_through(client)
     with_model = body.learn == "model"
     stored = await app.memory.turns.store_turn(caller, draft, trim=trim, key=key, with_model=with_model)
     return turn_body(stored)
 
 
-@router.get(
-    "/{memory_id:uuid}/trace",
-    response_model=TurnTrace,
-    responses={200: {"links": links.TRACE}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{memory_id:uuid}/trace", responses={200: {"links": links.TRACE}, **key_errors(404)})
 async def trace(
     app: App, principal: Reader, memory_id: Annotated[UUID, Path(description="`id` of the answer of POST /turns")]
 ) -> TurnTrace:

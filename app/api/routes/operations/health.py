@@ -8,7 +8,7 @@ from mnema_wire.health import Health, Readiness
 from mnema_wire.recall import Count, Counts
 
 from app.api.deps import App, Reader
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.transport.parameters import StrictRoute
 from app.config.version import VERSION
 
@@ -17,7 +17,7 @@ _COLUMN = " *(node|op|status|category|user_id|thread_id|day) *"
 COLUMNS = f"^{_COLUMN}(,{_COLUMN})*$"
 
 
-@router.get("/events/counts", response_model=Counts, responses=openapi_errors(401, 403, 422, 503))
+@router.get("/events/counts", responses=key_errors())
 async def counts(
     app: App,
     principal: Reader,
@@ -30,7 +30,7 @@ async def counts(
     return Counts(counts=[Count(**row) for row in rows])
 
 
-@router.get("/health", response_model=Health)
+@router.get("/health")
 async def health(app: App) -> Health:
     """Answer 200 if the process is alive. It asks neither the database nor a model."""
     return Health(
@@ -47,7 +47,7 @@ def _reranker_name(kind: str, model: str) -> str:
     return kind if not model or model.startswith((".", "/", "~")) else model
 
 
-@router.get("/ready", response_model=Readiness, responses={503: {"model": Readiness, "description": "Not ready"}})
+@router.get("/ready", responses={503: {"model": Readiness, "description": "Not ready"}})
 async def ready(app: App, response: Response) -> Readiness:
     """Check whether the server can answer requests: database, migrations, role, embedding space, model.
 

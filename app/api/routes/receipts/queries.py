@@ -9,7 +9,7 @@ from mnema_wire.receipts import MemoryUses, QueryReceiptPage, ToldQuery
 
 from app.api import links
 from app.api.deps import App, Reader
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.schemas.receipts.receipts import memory_uses_body, receipt_page_body, told_query_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.stored import WHERE_FIELDS, ReceiptFilter
@@ -19,11 +19,7 @@ router = APIRouter(tags=["receipts"], route_class=StrictRoute)
 Cursor = Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")]
 
 
-@router.get(
-    "/queries",
-    response_model=QueryReceiptPage,
-    responses={200: {"links": links.RECEIPTS}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("/queries", responses={200: {"links": links.RECEIPTS}, **key_errors()})
 async def page(
     app: App,
     principal: Reader,
@@ -45,11 +41,7 @@ async def page(
     return receipt_page_body(await app.receipts.read.list_receipts(principal, filters, cursor, limit))
 
 
-@router.get(
-    "/queries/{query_id:uuid}",
-    response_model=ToldQuery,
-    responses={200: {"links": links.RECEIPT}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/queries/{query_id:uuid}", responses={200: {"links": links.RECEIPT}, **key_errors(404)})
 async def get(app: App, principal: Reader, query_id: UUID) -> ToldQuery:
     """Return a receipt with the memories that the answer told, their texts as they were, and the header.
 
@@ -58,11 +50,7 @@ async def get(app: App, principal: Reader, query_id: UUID) -> ToldQuery:
     return told_query_body(await app.receipts.read.get_receipt(principal, query_id))
 
 
-@router.get(
-    "/memory/{memory_id:uuid}/uses",
-    response_model=MemoryUses,
-    responses={200: {"links": links.USES}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/memory/{memory_id:uuid}/uses", responses={200: {"links": links.USES}, **key_errors(404)})
 async def uses(
     app: App, principal: Reader, memory_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> MemoryUses:

@@ -8,7 +8,7 @@ from mnema_wire.receipts import UsagePage
 
 from app.api import links
 from app.api.deps import Administrator, App
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.schemas.receipts.receipts import usage_page_body
 from app.api.transport.parameters import StrictRoute
 from app.domain.receipts.usage import UsageFilter
@@ -16,11 +16,7 @@ from app.domain.receipts.usage import UsageFilter
 router = APIRouter(prefix="/usage", tags=["usage"], route_class=StrictRoute)
 
 
-@router.get(
-    "",
-    response_model=UsagePage,
-    responses={200: {"links": links.USAGE}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("", responses={200: {"links": links.USAGE}, **key_errors()})
 async def page(
     app: App,
     principal: Administrator,

@@ -12,7 +12,7 @@ from mnema_wire.portable import LEFT_OUT, PORTABLE, ImportedLine
 from pydantic import ValidationError
 
 from app.api.deps import Administrator, App
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.routes.memory.bulk import NDJSON, error_fields, first_problem, read_lines
 from app.api.transport.complexity import MAX_STATE_VALUES, check_json
 from app.api.transport.parameters import StrictRoute
@@ -52,7 +52,7 @@ class Ids(StrEnum):
 @router.post(
     PATH,
     response_class=StreamingResponse,
-    responses={200: _RESPONSE, **openapi_errors(401, 403, 413, 415, 422, 503)},
+    responses={200: _RESPONSE, **key_errors(413, 415)},
     openapi_extra={"requestBody": _REQUEST},
 )
 async def import_export(

@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import StreamingResponse
 from mnema_wire.fields import Identifier, Moment, WhereText
 from mnema_wire.memory import Receipt
 
 from app.api import links
 from app.api.deps import Administrator, App, Reader
-from app.api.errors import IncompleteStream, openapi_errors
+from app.api.errors import IncompleteStream, key_errors
 from app.api.routes.memory.bulk import NDJSON
 from app.api.transport.parameters import StrictRoute
 from app.domain.errors import MnemaError
@@ -31,11 +31,7 @@ _RESPONSE = {
 }
 
 
-@router.get(
-    "/{user_id:path}/export",
-    response_class=StreamingResponse,
-    responses={200: _RESPONSE, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get("/{user_id:path}/export", response_class=StreamingResponse, responses={200: _RESPONSE, **key_errors(404)})
 async def export(
     app: App,
     principal: Reader,
@@ -65,18 +61,18 @@ async def export(
     return StreamingResponse(_stream_records(records), media_type=NDJSON)
 
 
-@router.post(
-    "/{user_id:path}/erase",
-    response_model=Receipt,
-    responses={200: {"links": links.ERASED}, **openapi_errors(401, 403, 404, 422, 503)},
-)
-async def erase(app: App, principal: Administrator, user_id: UserId) -> Receipt:
+@router.post("/{user_id:path}/erase", responses={200: {"links": links.ERASED}, **key_errors(404)})
+async def erase(app: App, principal: Administrator, user_id: UserId, response: Response) -> Receipt:
     """Erase a user for good. Needs scope `admin`.
 
     Rows are deleted. Entries of history and delta stay without text. The erased texts are refused if they are sent
-    again.
+    again. The header `Mnema-Unreached` names clusters that may still have the texts: they hold a copy from before the
+    tenant moved, or do not answer. An operator deletes the copies.
     """
-    return Receipt.model_validate(await app.retention.erase.erase_user(principal, user_id))
+    receipt = await app.retention.erase.erase_user(principal, user_id)
+    if receipt.unreached:
+        response.headers["Mnema-Unreached"] = ", ".join(receipt.unreached)
+    return Receipt.model_validate(receipt)
 
 
 def _record_line(record: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from mnema_wire.sources import DocumentSource, DocumentSourcePage, IndexJob, Ind
 
 from app.api import links
 from app.api.deps import Administrator, AnyPrincipal, App, Reader, Writer, require_scope
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.schemas.sources.sources import index_job_body, source_body, to_new_source, to_source_change
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
@@ -19,12 +19,7 @@ SOURCE = "/{source_id:uuid}"
 Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of the previous page")]
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=DocumentSource,
-    responses={201: {"links": links.SOURCE}, **openapi_errors(400, 401, 403, 409, 413, 422, 503)},
-)
+@router.post("", status_code=201, responses={201: {"links": links.SOURCE}, **body_errors(409)})
 async def add(
     app: App, principal: AnyPrincipal, body: NewSource, idempotency_key: IdempotencyHeader = None
 ) -> DocumentSource:
@@ -37,11 +32,7 @@ async def add(
     return source_body(await app.sources.manage.add_source(principal, to_new_source(body), key))
 
 
-@router.get(
-    "",
-    response_model=DocumentSourcePage,
-    responses={200: {"links": links.SOURCES}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("", responses={200: {"links": links.SOURCES}, **key_errors()})
 async def page(
     app: App,
     principal: Reader,
@@ -54,21 +45,13 @@ async def page(
     return DocumentSourcePage(items=[source_body(view) for view in found.items], next_cursor=found.next_cursor)
 
 
-@router.get(
-    SOURCE,
-    response_model=DocumentSource,
-    responses={200: {"links": links.SOURCE}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get(SOURCE, responses={200: {"links": links.SOURCE}, **key_errors(404)})
 async def get(app: App, principal: Reader, source_id: UUID) -> DocumentSource:
     """Return a source with what it holds."""
     return source_body(await app.sources.manage.get_source(principal, source_id))
 
 
-@router.patch(
-    SOURCE,
-    response_model=DocumentSource,
-    responses={200: {"links": links.SOURCE}, **openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)},
-)
+@router.patch(SOURCE, responses={200: {"links": links.SOURCE}, **body_errors(404, 409)})
 async def patch(app: App, principal: Writer, source_id: UUID, body: SourceChanges) -> DocumentSource:
     """Change the name, the patterns or `watch` of a source. New patterns of a folder queue an index job.
 
@@ -79,33 +62,19 @@ async def patch(app: App, principal: Writer, source_id: UUID, body: SourceChange
     return source_body(changed)
 
 
-@router.delete(
-    SOURCE,
-    status_code=202,
-    response_model=IndexJob,
-    responses={202: {"links": links.REMOVED_SOURCE}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.delete(SOURCE, status_code=202, responses={202: {"links": links.REMOVED_SOURCE}, **key_errors(404)})
 async def delete(app: App, principal: Administrator, source_id: UUID) -> IndexJob:
     """Remove a source. Queries find nothing of it from now on, and the returned job deletes it; a folder stays."""
     return index_job_body(await app.sources.manage.remove_source(principal, source_id))
 
 
-@router.post(
-    f"{SOURCE}/sync",
-    status_code=202,
-    response_model=IndexJob,
-    responses={202: {"links": links.INDEX_JOB}, **openapi_errors(401, 403, 404, 409, 422, 503)},
-)
+@router.post(f"{SOURCE}/sync", status_code=202, responses={202: {"links": links.INDEX_JOB}, **key_errors(404, 409)})
 async def sync(app: App, principal: Writer, source_id: UUID) -> IndexJob:
     """Queue an index job, and return it. If one waits already, it is returned instead."""
     return index_job_body(await app.sources.manage.sync_source(principal, source_id))
 
 
-@router.get(
-    f"{SOURCE}/jobs",
-    response_model=IndexJobPage,
-    responses={200: {"links": links.INDEX_JOBS}, **openapi_errors(401, 403, 404, 422, 503)},
-)
+@router.get(f"{SOURCE}/jobs", responses={200: {"links": links.INDEX_JOBS}, **key_errors(404)})
 async def list_jobs(
     app: App, principal: Reader, source_id: UUID, limit: Annotated[Limit, Query()] = 50, cursor: Cursor = None
 ) -> IndexJobPage:
@@ -114,11 +83,7 @@ async def list_jobs(
     return IndexJobPage(items=[index_job_body(job) for job in found.items], next_cursor=found.next_cursor)
 
 
-@router.get(
-    f"{SOURCE}/jobs/{{index_job_id:uuid}}",
-    response_model=IndexJob,
-    responses=openapi_errors(401, 403, 404, 422, 503),
-)
+@router.get(f"{SOURCE}/jobs/{{index_job_id:uuid}}", responses=key_errors(404))
 async def get_job(app: App, principal: Reader, source_id: UUID, index_job_id: UUID) -> IndexJob:
     """Return an index job and its progress."""
     return index_job_body(await app.sources.manage.get_job(principal, source_id, index_job_id))

@@ -5,28 +5,27 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
+from mnema_wire import tenant_rules as wire
 from mnema_wire.fields import Limit
-from mnema_wire.tenant_rules import (
-    MAX_VERSION,
-    Rollback,
-    RulesChange,
-    RulesDiff,
-    RulesHistory,
-    RulesVersion,
-    StoredRules,
-    TenantRules,
-)
 
 from app.api import links
 from app.api.deps import Administrator, App
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.routes.memory.memories import IfMatch, parse_version
-from app.api.schemas.tenancy.config import effective_rules_body, rules_change_body, stored_rules_body
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
+from app.config.loader import Policies
 from app.domain.errors import BodyTooLarge, InvalidCursor, UnsupportedMediaType
 from app.domain.paging import decode_text, encode_place
-from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, MAX_MOVES, MAX_NOTE, check_note, parse_moves
+from app.domain.tenancy.rules import (
+    MAX_DOCUMENT_BYTES,
+    MAX_MOVES,
+    MAX_NOTE,
+    RulesChange,
+    RulesVersion,
+    check_note,
+    parse_moves,
+)
 from app.usecases.tenancy.rules import RulesDraft, RulesTarget
 
 router = APIRouter(prefix="/tenant/config", tags=["tenant_config"], route_class=StrictRoute)
@@ -55,11 +54,35 @@ Move = Annotated[
         description="`old:new`, repeatable: the memories of a category that the new rules lack move to another one",
     ),
 ]
-Number = Annotated[int, Query(ge=0, le=MAX_VERSION, description="a version; 0: the defaults alone")]
+Number = Annotated[int, Query(ge=0, le=wire.MAX_VERSION, description="a version; 0: the defaults alone")]
 
 
-@router.get("", response_model=TenantRules, responses={200: {**_ETAG, **_TEXT}, **openapi_errors(401, 403, 422, 503)})
-async def get(app: App, principal: Administrator, request: Request, response: Response) -> TenantRules | Response:
+def effective_rules_body(policies: Policies) -> wire.EffectiveRules:
+    """Return the body for a tenant's policies."""
+    known = policies.categories
+    return wire.EffectiveRules(
+        categories=[wire.CategoryRule.model_validate(category) for category in known.categories.values()],
+        allowlists={agent: list(names) for agent, names in known.allowlists.items()},
+    )
+
+
+def stored_rules_body(version: RulesVersion) -> wire.StoredRules:
+    """Return the body for a domain object."""
+    return wire.StoredRules(**{name: getattr(version, name) for name in wire.StoredRules.model_fields})
+
+
+def rules_change_body(change: RulesChange) -> wire.RulesChange:
+    """Return the body for a domain object."""
+    return wire.RulesChange(
+        version=change.version,
+        diff=list(change.diff),
+        moved=dict(change.moved),
+        warnings=list(change.warnings),
+    )
+
+
+@router.get("", response_model=wire.TenantRules, responses={200: {**_ETAG, **_TEXT}, **key_errors()})
+async def get(app: App, principal: Administrator, request: Request, response: Response) -> wire.TenantRules | Response:
     """Read the rules in force: the tenant's document, and the result of merging it over the defaults.
 
     With `Accept: application/yaml` the answer is the document alone, as YAML.
@@ -70,16 +93,10 @@ async def get(app: App, principal: Administrator, request: Request, response: Re
         return Response(text, media_type=YAML, headers={"ETag": f'"{found.version.version}"'})
     response.headers["ETag"] = f'"{found.version.version}"'
     stored = stored_rules_body(found.version)
-    return TenantRules(**dict(stored), effective=effective_rules_body(found.policies))
+    return wire.TenantRules(**dict(stored), effective=effective_rules_body(found.policies))
 
 
-@router.put(
-    "",
-    response_model=RulesChange,
-    response_class=JSONResponse,
-    openapi_extra=_BODY,
-    responses={200: _ETAG, **openapi_errors(400, 401, 403, 409, 412, 413, 415, 422, 503)},
-)
+@router.put("", response_class=JSONResponse, openapi_extra=_BODY, responses={200: _ETAG, **body_errors(409, 412, 415)})
 async def put(
     app: App,
     principal: Administrator,
@@ -90,7 +107,7 @@ async def put(
     note: Annotated[str | None, Query(max_length=MAX_NOTE, description="why, for the history")] = None,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
-) -> RulesChange:
+) -> wire.RulesChange:
     """Put a document in force, as JSON or YAML. It replaces the document before. An invalid document changes nothing.
 
     The document has the format of memory_cat_config.yaml, and may have sections of policies.yaml. It is merged over the
@@ -111,34 +128,30 @@ async def put(
     return rules_change_body(change)
 
 
-@router.get(
-    "/history",
-    response_model=RulesHistory,
-    responses={200: {"links": links.RULES_HISTORY}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("/history", responses={200: {"links": links.RULES_HISTORY}, **key_errors()})
 async def history(
     app: App,
     principal: Administrator,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> RulesHistory:
+) -> wire.RulesHistory:
     """List the versions of the rules, newest first."""
     found = await app.tenancy.rules.list_versions(principal, _decode_version(cursor), limit)
     next_cursor = None if found.next_before is None else encode_place((str(found.next_before),))
-    return RulesHistory(items=[RulesVersion.model_validate(v) for v in found.items], next_cursor=next_cursor)
+    return wire.RulesHistory(items=[wire.RulesVersion.model_validate(v) for v in found.items], next_cursor=next_cursor)
 
 
-@router.get("/diff", response_model=RulesDiff, responses=openapi_errors(401, 403, 404, 422, 503))
-async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> RulesDiff:
+@router.get("/diff", responses=key_errors(404))
+async def diff(app: App, principal: Administrator, from_version: Number, to_version: Number) -> wire.RulesDiff:
     """Compare two versions."""
     lines = await app.tenancy.rules.compare_versions(principal, from_version, to_version)
-    return RulesDiff(from_version=from_version, to_version=to_version, diff=lines)
+    return wire.RulesDiff(from_version=from_version, to_version=to_version, diff=lines)
 
 
-@router.get(
-    "/{version:rank}", response_model=StoredRules, responses={200: _TEXT, **openapi_errors(401, 403, 404, 422, 503)}
-)
-async def get_version(app: App, principal: Administrator, version: int, request: Request) -> StoredRules | Response:
+@router.get("/{version:rank}", response_model=wire.StoredRules, responses={200: _TEXT, **key_errors(404)})
+async def get_version(
+    app: App, principal: Administrator, version: int, request: Request
+) -> wire.StoredRules | Response:
     """Read a version of the document. With `Accept: application/yaml` the answer is YAML."""
     found = await app.tenancy.rules.get_version(principal, version)
     if _prefers_yaml(request.headers.get("accept", "")):
@@ -146,18 +159,14 @@ async def get_version(app: App, principal: Administrator, version: int, request:
     return stored_rules_body(found)
 
 
-@router.post(
-    "/rollback",
-    response_model=RulesChange,
-    responses={200: {"links": links.RULES}, **openapi_errors(400, 401, 403, 404, 409, 412, 413, 422, 503)},
-)
+@router.post("/rollback", responses={200: {"links": links.RULES}, **body_errors(404, 409, 412)})
 async def rollback(
     app: App,
     principal: Administrator,
-    body: Rollback,
+    body: wire.Rollback,
     if_match: IfMatch = None,
     idempotency_key: IdempotencyHeader = None,
-) -> RulesChange:
+) -> wire.RulesChange:
     """Put an earlier version in force again, as a new version. With `If-Match`, replace only that version."""
     expected = parse_version(if_match)
     key = retry_key("POST /tenant/config/rollback", idempotency_key, body, repr(expected))

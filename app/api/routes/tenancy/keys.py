@@ -9,17 +9,14 @@ from mnema_wire.operator import ApiKey, ApiKeyPage, CreatedKey, NewKey
 
 from app.api import links
 from app.api.deps import Administrator, App
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
+from app.api.schemas.tenancy.keys import told_revocation
 from app.api.transport.parameters import StrictRoute
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=StrictRoute)
 
 
-@router.get(
-    "",
-    response_model=ApiKeyPage,
-    responses={200: {"links": links.OWN_KEYS}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("", responses={200: {"links": links.OWN_KEYS}, **key_errors()})
 async def listed(
     app: App,
     principal: Administrator,
@@ -31,12 +28,7 @@ async def listed(
     return ApiKeyPage(items=[ApiKey.model_validate(key) for key in page.items], next_cursor=page.next_cursor)
 
 
-@router.post(
-    "",
-    status_code=201,
-    response_model=CreatedKey,
-    responses={201: {"links": links.OWN_KEY}, **openapi_errors(400, 401, 403, 413, 422, 503)},
-)
+@router.post("", status_code=201, responses={201: {"links": links.OWN_KEY}, **body_errors()})
 async def create(app: App, principal: Administrator, body: NewKey, response: Response) -> CreatedKey:
     """Create a key. It may do no more than the key of the request, and ends no later.
 
@@ -47,8 +39,10 @@ async def create(app: App, principal: Administrator, body: NewKey, response: Res
     return CreatedKey(**ApiKey.model_validate(key).model_dump(), key=plain)
 
 
-@router.delete("/{key_id:uuid}", status_code=204, responses=openapi_errors(401, 403, 404, 422, 503))
+@router.delete("/{key_id:uuid}", status_code=204, responses=key_errors(404))
 async def revoke(app: App, principal: Administrator, key_id: UUID) -> Response:
-    """Revoke a key, which may be the key of the request. Every server refuses it within 5 seconds."""
-    await app.tenancy.keys.revoke_key(principal, key_id)
-    return Response(status_code=204)
+    """Revoke a key, which may be the key of the request. Every server refuses it within 5 seconds.
+
+    The header `Mnema-Unreached` names clusters that could not be told: they refuse the key when they are back.
+    """
+    return told_revocation(await app.tenancy.keys.revoke_key(principal, key_id))

@@ -12,7 +12,7 @@ from mnema_wire.turn_views import ContextView, SignalTurns
 from pydantic import AfterValidator, Field
 
 from app.api.deps import App, Reader
-from app.api.errors import openapi_errors
+from app.api.errors import key_errors
 from app.api.routes.turn_memory.turns import ConversationId, UserId
 from app.api.schemas.turn_memory.context import context_view_body, signal_turn_body
 from app.api.transport.parameters import StrictRoute
@@ -24,11 +24,7 @@ SignalKey = Annotated[str, Field(max_length=MAX_KEY), AfterValidator(check_stora
 TurnName = Annotated[str, Field(max_length=MAX_IDENTIFIER), AfterValidator(check_storable)]
 
 
-@router.get(
-    "/conversations/{conversation_id:conversation}/context",
-    response_model=ContextView,
-    responses=openapi_errors(401, 403, 422, 503),
-)
+@router.get("/conversations/{conversation_id:conversation}/context", responses=key_errors())
 async def get_context(
     app: App,
     principal: Reader,
@@ -57,11 +53,7 @@ async def get_context(
     )
 
 
-@router.get(
-    "/users/{user_id:path}/assistant-signals",
-    response_model=SignalTurns,
-    responses=openapi_errors(401, 403, 422, 503),
-)
+@router.get("/users/{user_id:path}/assistant-signals", responses=key_errors())
 async def list_assistant_signals(
     app: App,
     principal: Reader,

@@ -3,34 +3,65 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from mnema_wire.turn_feedback import FeedbackIn, FeedbackOut, GateFeedbackIn, GateFeedbackOut
+from mnema_wire import turn_feedback as wire
 from mnema_wire.turn_views import Buckets
 
 from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
+from app.api.errors import body_errors, key_errors
 from app.api.routes.turn_memory.turns import ConversationId, TurnId, UserId, conversation_of
 from app.api.schemas.turn_memory.context import buckets_body
-from app.api.schemas.turn_memory.feedback import feedback_body, gate_feedback_body, to_gate_reaction, to_reaction
 from app.api.transport.idempotency import IdempotencyHeader, retry_key
 from app.api.transport.parameters import StrictRoute
 from app.domain.turn_memory.artifacts import Conversation
 from app.domain.turn_memory.buckets import BucketStatus
+from app.domain.turn_memory.feedback import GivenReaction, Origin, Reaction, Verdict
+from app.usecases.turn_memory.feedback import Chosen
 
 router = APIRouter(
     prefix="/conversations/{conversation_id:conversation}", tags=["turn_memory"], route_class=StrictRoute
 )
-_ERRORS = openapi_errors(400, 401, 403, 404, 409, 413, 422, 503)
+_ERRORS = body_errors(404, 409)
 
 
-@router.post("/turns/{turn_id:path}/feedback", response_model=FeedbackOut, responses=_ERRORS)
+def to_reaction(body: wire.FeedbackIn) -> GivenReaction:
+    """Return the reaction to store."""
+    verdict = None if body.reaction is None else Verdict(body.reaction)
+    in_log = body.apply_feedback_to_turn_log
+    return GivenReaction(Origin(body.origin), verdict, body.text, body.confidence, in_log)
+
+
+def to_gate_reaction(body: wire.GateFeedbackIn) -> GivenReaction:
+    """Return the reaction of a machine to store."""
+    verdict = Verdict(body.reaction)
+    in_log = body.apply_feedback_to_turn_log
+    return GivenReaction(Origin.machine, verdict, body.text, body.confidence, in_log)
+
+
+def feedback_body(reaction: Reaction) -> wire.FeedbackOut:
+    """Return the body for a reaction."""
+    return wire.FeedbackOut(**{"confidence": None, "objective": ""} | reaction.as_json())
+
+
+def gate_feedback_body(chosen: Chosen) -> wire.GateFeedbackOut:
+    """Return the body for a reaction whose turn was chosen."""
+    candidates = [
+        wire.CandidateOut(turn_id=one.turn_id, score=one.score, similarity=one.similarity, recency=one.recency)
+        for one in chosen.candidates
+    ]
+    score = candidates[0].score if candidates else None
+    parts = feedback_body(chosen.reaction).model_dump()
+    return wire.GateFeedbackOut(**parts, score=score, candidates=candidates, degraded=chosen.degraded)
+
+
+@router.post("/turns/{turn_id:path}/feedback", responses=_ERRORS)
 async def give_feedback(
     app: App,
     principal: Writer,
     conversation_id: ConversationId,
     turn_id: TurnId,
-    body: FeedbackIn,
+    body: wire.FeedbackIn,
     idempotency_key: IdempotencyHeader = None,
-) -> FeedbackOut:
+) -> wire.FeedbackOut:
     """Store a reaction to a turn. A user has one reaction to a turn; reactions of machines add up.
 
     Retry a machine's reaction with the same `Idempotency-Key` and body to add it once. A user's reaction needs no key.
@@ -41,14 +72,14 @@ async def give_feedback(
     return feedback_body(reaction)
 
 
-@router.post("/feedback", response_model=GateFeedbackOut, responses=_ERRORS)
+@router.post("/feedback", responses=_ERRORS)
 async def give_feedback_by_text(
     app: App,
     principal: Writer,
     conversation_id: ConversationId,
-    body: GateFeedbackIn,
+    body: wire.GateFeedbackIn,
     idempotency_key: IdempotencyHeader = None,
-) -> GateFeedbackOut:
+) -> wire.GateFeedbackOut:
     """Store a machine's reaction to the turn that the text is most likely about.
 
     Retry with the same `Idempotency-Key` and body to add it once.
@@ -60,7 +91,7 @@ async def give_feedback_by_text(
     return gate_feedback_body(chosen)
 
 
-@router.get("/buckets", response_model=Buckets, responses=openapi_errors(401, 403, 422, 503))
+@router.get("/buckets", responses=key_errors())
 async def list_buckets(
     app: App,
     principal: Reader,

@@ -1,39 +1,24 @@
 """Routes of turns: their log, their fingerprint, the artifacts of a conversation and its active set."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
+from mnema_wire import turn_memory as wire
 from mnema_wire.fields import Identifier, Limit
-from mnema_wire.turn_memory import (
-    ActiveSetIn,
-    ActiveSetOut,
-    ArtifactOut,
-    ArtifactPageOut,
-    DeletedTurnOut,
-    FingerprintIn,
-    FingerprintOut,
-    StoredTurnOut,
-    TurnLogIn,
-    TurnMemoryIn,
-)
 
 from app.api import links
 from app.api.deps import App, Reader, Writer
-from app.api.errors import openapi_errors
-from app.api.schemas.turn_memory.turns import (
-    active_set_body,
-    artifact_body,
-    fingerprint_body,
-    stored_turn_body,
-    to_new_turn,
-    to_raw_fingerprint,
-    to_selection,
-)
+from app.api.errors import body_errors, key_errors
 from app.api.transport.parameters import StrictRoute
 from app.bootstrap import Application
 from app.domain.principal import Principal
+from app.domain.turn_memory.active_set import ActiveSet
 from app.domain.turn_memory.artifacts import ArtifactKind, Conversation
-from app.usecases.turn_memory.artifacts import ArtifactQuery
+from app.domain.turn_memory.fingerprint import Fingerprint
+from app.usecases.turn_memory.active_set import Selection, UnknownIds
+from app.usecases.turn_memory.artifacts import ArtifactQuery, ReadArtifact
+from app.usecases.turn_memory.turns import NewTurn, StoredTurn
 
 router = APIRouter(
     prefix="/conversations/{conversation_id:conversation}", tags=["turn_memory"], route_class=StrictRoute
@@ -42,12 +27,64 @@ ConversationId = Annotated[Identifier, Path(description="the conversation: the t
 TurnId = Annotated[Identifier, Path(description="the id that the client gave the turn")]
 UserId = Annotated[Identifier, Query(description="the user whose conversation it is")]
 _TURN = "/turns/{turn_id:last_turn}"
-_WRITE_ERRORS = openapi_errors(400, 401, 403, 404, 413, 422, 503)
-_READ_ERRORS = openapi_errors(401, 403, 404, 422, 503)
+_WRITE_ERRORS = body_errors(404)
+_READ_ERRORS = key_errors(404)
+
+
+def to_new_turn(body: wire.TurnLogIn, turn_id: str) -> NewTurn:
+    """Return the turn to store."""
+    return NewTurn(turn_id, **body.model_dump(exclude={"user_id", "project_id"}))
+
+
+def to_raw_fingerprint(body: wire.FingerprintIn) -> dict[str, Any]:
+    """Return the parts of the fingerprint itself."""
+    return body.model_dump(exclude={"user_id", "project_id", "track_id", "made_at", "extra_tags"})
+
+
+def to_selection(body: wire.ActiveSetIn) -> Selection:
+    """Return the selection."""
+    turns = body.selected_local_memories_turn_ids
+    buckets = body.picked_bucket_ids
+    return Selection(
+        None if turns is None else tuple(turns),
+        None if buckets is None else tuple(buckets),
+        body.conversation_title,
+    )
+
+
+def fingerprint_body(fingerprint: Fingerprint, extra_tags: Sequence[str]) -> wire.FingerprintOut:
+    """Return the body for a stored fingerprint."""
+    tags = list(dict.fromkeys((*fingerprint.tags(), *extra_tags)))
+    return wire.FingerprintOut(fingerprint=fingerprint.as_json(), tags=tags)
+
+
+def stored_turn_body(stored: StoredTurn, conversation_id: str) -> wire.StoredTurnOut:
+    """Return the body for a stored turn."""
+    state = stored.state
+    return wire.StoredTurnOut(
+        turn_id=state.turn_id,
+        conversation_id=conversation_id,
+        track_id=state.track_id,
+        made_at=state.log.made_at if state.log else state.now,
+        created=stored.created,
+    )
+
+
+def artifact_body(read: ReadArtifact) -> wire.ArtifactOut:
+    """Return the body for an artifact."""
+    one = read.artifact
+    names = wire.ArtifactOut.model_fields.keys() - {"content", "tags"}
+    return wire.ArtifactOut(**{name: getattr(one, name) for name in names}, tags=list(one.tags), content=read.content)
+
+
+def active_set_body(active: ActiveSet, unknown: UnknownIds | None = None) -> wire.ActiveSetOut:
+    """Return the body for an active set."""
+    turns, buckets = unknown or ((), ())
+    return wire.ActiveSetOut(**active.as_json(), unknown_turn_ids=list(turns), unknown_bucket_ids=list(buckets))
 
 
 async def conversation_of(
-    app: Application, principal: Principal, conversation_id: str, body: TurnMemoryIn
+    app: Application, principal: Principal, conversation_id: str, body: wire.TurnMemoryIn
 ) -> Conversation:
     """Return the conversation that a body means. Raise UnknownProject for a project of another tenant."""
     if body.project_id is not None:
@@ -55,10 +92,10 @@ async def conversation_of(
     return Conversation(body.user_id, conversation_id)
 
 
-@router.put("/turns/{turn_id:path}/fingerprint", response_model=FingerprintOut, responses=_WRITE_ERRORS)
+@router.put("/turns/{turn_id:path}/fingerprint", responses=_WRITE_ERRORS)
 async def put_fingerprint(
-    app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: FingerprintIn
-) -> FingerprintOut:
+    app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: wire.FingerprintIn
+) -> wire.FingerprintOut:
     """Store the fingerprint of a turn, in place of an earlier one: in the turn's log, artifact and tags at once."""
     conversation = await conversation_of(app, principal, conversation_id, body)
     fingerprint = await app.turn_memory.turns.put_fingerprint(
@@ -73,14 +110,15 @@ async def put_fingerprint(
     return fingerprint_body(fingerprint, body.extra_tags)
 
 
-@router.put(
-    _TURN,
-    response_model=StoredTurnOut,
-    responses={**_WRITE_ERRORS, 200: {"links": links.STORED_TURN}, 201: {"description": "Created"}},
-)
+@router.put(_TURN, responses={**_WRITE_ERRORS, 200: {"links": links.STORED_TURN}, 201: {"description": "Created"}})
 async def put_turn(
-    app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, body: TurnLogIn, response: Response
-) -> StoredTurnOut:
+    app: App,
+    principal: Writer,
+    conversation_id: ConversationId,
+    turn_id: TurnId,
+    body: wire.TurnLogIn,
+    response: Response,
+) -> wire.StoredTurnOut:
     """Store the log of a turn, or change it. Its fingerprint and its feedback stay."""
     conversation = await conversation_of(app, principal, conversation_id, body)
     stored = await app.turn_memory.turns.put_turn(principal, conversation, to_new_turn(body, turn_id))
@@ -88,29 +126,25 @@ async def put_turn(
     return stored_turn_body(stored, conversation_id)
 
 
-@router.get(_TURN, response_model=ArtifactOut, responses=_READ_ERRORS)
+@router.get(_TURN, responses=_READ_ERRORS)
 async def get_turn(
     app: App, principal: Reader, conversation_id: ConversationId, turn_id: TurnId, user_id: UserId
-) -> ArtifactOut:
+) -> wire.ArtifactOut:
     """Return the whole log of a turn."""
     read = await app.turn_memory.read.read_turn(principal, Conversation(user_id, conversation_id), turn_id)
     return artifact_body(read)
 
 
-@router.delete(_TURN, response_model=DeletedTurnOut, responses=_WRITE_ERRORS)
+@router.delete(_TURN, responses=_WRITE_ERRORS)
 async def delete_turn(
     app: App, principal: Writer, conversation_id: ConversationId, turn_id: TurnId, user_id: UserId
-) -> DeletedTurnOut:
+) -> wire.DeletedTurnOut:
     """Delete a turn for good: its log, its fingerprint and its feedback."""
     conversation = Conversation(user_id, conversation_id)
-    return DeletedTurnOut(deleted=await app.turn_memory.delete.delete_turn(principal, conversation, turn_id))
+    return wire.DeletedTurnOut(deleted=await app.turn_memory.delete.delete_turn(principal, conversation, turn_id))
 
 
-@router.get(
-    "/artifacts",
-    response_model=ArtifactPageOut,
-    responses={200: {"links": links.ARTIFACTS}, **openapi_errors(401, 403, 422, 503)},
-)
+@router.get("/artifacts", responses={200: {"links": links.ARTIFACTS}, **key_errors()})
 async def list_artifacts(
     app: App,
     principal: Reader,
@@ -123,28 +157,30 @@ async def list_artifacts(
     materialize: Annotated[bool, Query(description="read the blobs too; then a page has at most 20")] = False,
     limit: Annotated[Limit, Query()] = 50,
     cursor: Annotated[str | None, Query(max_length=500, description="`next_cursor` of the previous page")] = None,
-) -> ArtifactPageOut:
+) -> wire.ArtifactPageOut:
     """List the artifacts of a conversation, newest first, with the conversation's title."""
     query = ArtifactQuery(kind, tag, turn_id, days, materialize, cursor, limit)
     page = await app.turn_memory.read.list_artifacts(principal, Conversation(user_id, conversation_id), query)
-    return ArtifactPageOut(
+    return wire.ArtifactPageOut(
         conversation_title=page.conversation_title,
         items=[artifact_body(item) for item in page.items],
         next_cursor=page.next_cursor,
     )
 
 
-@router.get("/active-set", response_model=ActiveSetOut, responses=openapi_errors(401, 403, 422, 503))
-async def get_active_set(app: App, principal: Reader, conversation_id: ConversationId, user_id: UserId) -> ActiveSetOut:
+@router.get("/active-set", responses=key_errors())
+async def get_active_set(
+    app: App, principal: Reader, conversation_id: ConversationId, user_id: UserId
+) -> wire.ActiveSetOut:
     """Return what is selected in the conversation, and how far its buckets are reconciled."""
     conversation = Conversation(user_id, conversation_id)
     return active_set_body(await app.turn_memory.active_set.read_active_set(principal, conversation))
 
 
-@router.put("/active-set", response_model=ActiveSetOut, responses=_WRITE_ERRORS)
+@router.put("/active-set", responses=_WRITE_ERRORS)
 async def put_active_set(
-    app: App, principal: Writer, conversation_id: ConversationId, body: ActiveSetIn
-) -> ActiveSetOut:
+    app: App, principal: Writer, conversation_id: ConversationId, body: wire.ActiveSetIn
+) -> wire.ActiveSetOut:
     """Select the turns whose memories matter from now on, and the buckets."""
     conversation = await conversation_of(app, principal, conversation_id, body)
     chosen = await app.turn_memory.active_set.select_memories(principal, conversation, to_selection(body))

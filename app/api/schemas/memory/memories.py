@@ -5,14 +5,17 @@ from typing import Any
 from mnema_wire import memory as wire
 
 from app.config.loader import WritePolicy
-from app.domain.memory.memory import Memory, MemoryType, NewMemory
+from app.domain.memory.memory import Memory, MemoryType, NewMemory, Origin
 from app.usecases.memory.correct import Correction
 
 _PLAIN = set(wire.NewMemory.model_fields) - {"type", "tags", "importance", "source", "category"}
 
 
-def to_new_memory(body: wire.NewMemory, defaults: WritePolicy) -> NewMemory:
-    """Return the domain object; `defaults` fill a missing category and importance."""
+def to_new_memory(body: wire.NewMemory, defaults: WritePolicy, client: str | None = None) -> NewMemory:
+    """Return the domain object; `defaults` fill a missing category and importance.
+
+    `client`: the program that writes for a person, which is an origin of its own.
+    """
     values = body.model_dump(include=_PLAIN)
     return NewMemory(
         **values,
@@ -21,6 +24,7 @@ def to_new_memory(body: wire.NewMemory, defaults: WritePolicy) -> NewMemory:
         tags=tuple(dict.fromkeys(body.tags)),
         importance=body.importance or defaults.default_importance,
         source=body.source.model_dump(exclude_none=True) if body.source else None,
+        origin=Origin(client or Origin.api),
     )
 
 

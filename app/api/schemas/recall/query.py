@@ -73,7 +73,9 @@ def answer_body(answer: Answer, *, full: bool, explain: bool) -> wire.Answer:
     )
 
 
-_FULL = set(wire.Item.model_fields) - {"score", "strength", "relevance", "also", "superseded_by", "mark"}
+_OF_ANSWER = {"score", "strength", "relevance", "also", "superseded_by", "mark", "instruction"}
+"""The fields of an item that its memory has not."""
+_FULL = set(wire.Item.model_fields) - _OF_ANSWER
 
 
 def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
@@ -81,6 +83,10 @@ def _item_fields(item: AnswerItem, full: bool, explain: bool) -> dict[str, Any]:
     values: dict[str, Any] = {"id": memory.id, "category": memory.category, "text": item.text}
     if full:
         values = {name: getattr(memory, name) for name in _FULL} | {"tags": list(memory.tags)}
+    if explain:
+        values["origin"] = memory.origin
+        if (applied := item.instruction) is not None:
+            values["instruction"] = {"condition": applied.condition, "nearness": applied.nearness}
     if (ranked := item.ranked) is not None:
         values |= {"relevance": round_relevance(ranked.scored.relevance), "also": list(ranked.also) or None}
         if full or explain:

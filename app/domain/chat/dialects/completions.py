@@ -20,8 +20,7 @@ from app.domain.chat.dialect import (
     object_member,
 )
 from app.domain.chat.event_text import read_event
-from app.domain.chat.json_places import Member
-from app.domain.chat.members import add_members, dump_compact
+from app.domain.chat.members import Member, add_members, dump_compact
 from app.domain.chat.upstream import OPENAI
 from app.domain.errors import MnemaError
 

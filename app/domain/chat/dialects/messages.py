@@ -23,8 +23,7 @@ from app.domain.chat.dialect import (
     string_member,
 )
 from app.domain.chat.event_text import encode_event, read_event
-from app.domain.chat.json_places import Member
-from app.domain.chat.members import add_members, dump_compact
+from app.domain.chat.members import Member, add_members, dump_compact
 from app.domain.chat.upstream import ANTHROPIC
 from app.domain.errors import MnemaError
 

@@ -1,0 +1,1 @@
+"""Clusters: what operators see of them."""

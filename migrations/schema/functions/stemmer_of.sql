@@ -1,0 +1,7 @@
+CREATE OR REPLACE FUNCTION public.stemmer_of(p_language text)
+ RETURNS regconfig
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (CASE p_language WHEN 'ar'::text THEN 'arabic'::text WHEN 'ca'::text THEN 'catalan'::text WHEN 'da'::text THEN 'danish'::text WHEN 'de'::text THEN 'german'::text WHEN 'el'::text THEN 'greek'::text WHEN 'es'::text THEN 'spanish'::text WHEN 'eu'::text THEN 'basque'::text WHEN 'fi'::text THEN 'finnish'::text WHEN 'fr'::text THEN 'french'::text WHEN 'ga'::text THEN 'irish'::text WHEN 'hi'::text THEN 'hindi'::text WHEN 'hu'::text THEN 'hungarian'::text WHEN 'hy'::text THEN 'armenian'::text WHEN 'id'::text THEN 'indonesian'::text WHEN 'it'::text THEN 'italian'::text WHEN 'lt'::text THEN 'lithuanian'::text WHEN 'nb'::text THEN 'norwegian'::text WHEN 'ne'::text THEN 'nepali'::text WHEN 'nl'::text THEN 'dutch'::text WHEN 'nn'::text THEN 'norwegian'::text WHEN 'no'::text THEN 'norwegian'::text WHEN 'pt'::text THEN 'portuguese'::text WHEN 'ro'::text THEN 'romanian'::text WHEN 'ru'::text THEN 'russian'::text WHEN 'sr'::text THEN 'serbian'::text WHEN 'sv'::text THEN 'swedish'::text WHEN 'ta'::text THEN 'tamil'::text WHEN 'tr'::text THEN 'turkish'::text WHEN 'yi'::text THEN 'yiddish'::text ELSE NULL::text END)::regconfig;
+COMMENT ON FUNCTION stemmer_of(text) IS 'Return the configuration that stems a language, a code of ISO 639; NULL for English, whose stems each text has, and
+for a language without one.';
