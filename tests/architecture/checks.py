@@ -61,16 +61,15 @@ _COMMIT = re.compile(r"\bCOMMIT\b|(?i:^\s*commit\s*;?\s*$)")  # in prose the wor
 
 
 def commits(source: Source) -> list[str]:
-    """Only the unit of work commits; only the operator's bootstrap opens transactions by itself."""
+    """Only the unit of work and a move's session commit; only operators' work opens transactions by itself."""
     found = []
-    if not source.inside("app/storage/uow.py"):
+    if not source.inside("app/storage/uow.py", "app/storage/clusters/move_session.py"):
         found += [source.at(n, ".commit(") for n in _method_calls(source, "commit")]
         found += [f"{source.path}:{line} COMMIT" for line, sql in _sql(source) if _COMMIT.search(sql)]
     operators = (
         "app/storage/operations/administration.py",
         "app/storage/operations/bootstrap.py",
         "app/storage/clusters/joining.py",
-        "app/storage/clusters/move_session.py",
     )
     if not source.inside("app/storage/uow.py", *operators):
         found += [source.at(n, ".transaction(") for n in _method_calls(source, "transaction")]

@@ -23,6 +23,7 @@ MOVER: Final = "mnema_mover"
 PARTITIONS: Final = "mnema_partitions"
 RUNNING: Final = "SELECT pg_try_advisory_lock(hashtextextended('mnema.move:' || $1::text, 0))"
 """Take the lock of a tenant's move for the life of the connection; a move runs in one process at a time."""
+ROLL_BACK_S: Final = 10.0
 
 UNREACHABLE: Final = (
     OSError,
@@ -61,14 +62,29 @@ class MoveSession:
     async def acting(
         self, role: str, tenant_id: UUID | None = None, lock_timeout_s: float | None = None
     ) -> AsyncIterator[asyncpg.Connection]:
-        """Open a transaction as `role`, bound to a tenant if one is given."""
-        async with self.connection.transaction():
-            await self.connection.execute(f"SET LOCAL ROLE {role}")
+        """Open a transaction as `role`, bound to a tenant if one is given.
+
+        If its beginning is cancelled, as by the end of a pause, it is rolled back. The driver's own transaction would
+        stay open instead, and take in all later ones of the connection, so that none of them is committed.
+        """
+        try:
+            await self.connection.execute(f"BEGIN; SET LOCAL ROLE {role}")
             if tenant_id is not None:
                 await self.connection.execute("SELECT set_config('app.tenant_id', $1, true)", str(tenant_id))
             if lock_timeout_s is not None:
                 await self.connection.execute(f"SET LOCAL lock_timeout = '{lock_timeout_s * 1000:.0f}ms'")
             yield self.connection
+        except BaseException:
+            await self._roll_back()
+            raise
+        await self.connection.execute("COMMIT")
+
+    async def _roll_back(self) -> None:
+        """Roll back; drop a connection that cannot do that. The caller's first error counts, not this one."""
+        try:
+            await self.connection.execute("ROLLBACK", timeout=ROLL_BACK_S)
+        except Exception:  # the driver has many errors for a broken connection
+            self.connection.terminate()
 
     async def fetch_rows(
         self, name: str, *args: object, role: str = OWNER, tenant_id: UUID | None = None
