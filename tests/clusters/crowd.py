@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import httpx
 
+from tests.clusters.moving import ended_together
 from tests.clusters.servers import ClusterServers
 from tests.factories import body
 from tests.own_postgres import connected
@@ -131,11 +132,9 @@ async def busy(url: str, key: str, clients: int = 8) -> AsyncIterator[Crowd]:
     crowd = Crowd(url, key)
     kinds = (crowd.write, crowd.append, crowd.write, crowd.chat)
     tasks = [asyncio.create_task(kinds[client % 4](client)) for client in range(clients)]
-    try:
+    async with ended_together(tasks):
         yield crowd
-    finally:
         crowd.stopped = True
-        await asyncio.gather(*tasks)
 
 
 async def check_crowd(servers: ClusterServers, home: str, tenant_id: UUID, crowd: Crowd) -> None:

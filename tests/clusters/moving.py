@@ -12,7 +12,7 @@ from uuid import UUID
 import yaml
 
 from app.bootstrap.database import build_database
-from app.domain.clusters.move import MoveProgress, MoveStep
+from app.domain.clusters.move import MoveOutcome, MoveProgress, MoveStep
 from app.domain.errors import DuplicateText
 from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
@@ -23,6 +23,7 @@ from app.storage.identity import new_id
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
 from app.usecases.clusters.move import MovePolicy, MoveTenants
+from tests.acceptance.processes import DEADLINE_S
 from tests.clusters.servers import ClusterServers
 from tests.own_postgres import connected
 from tests.storage.building import creation, journal_of
@@ -69,11 +70,12 @@ class Homes:
     async def write(self, principal: Principal, texts: Iterable[str]) -> None:
         """Store memories at the tenant's home, as a server does. A client tries again while the tenant moves."""
         changes = [creation(principal, text, threads=["t"]) for text in texts]
-        tries = 0
+        tries, began = 0, time.monotonic()
         while True:
             try:
                 await journal_of(self.uow).record(principal, changes)
             except DatabaseUnavailable:  # or the tenant is moving
+                assert time.monotonic() < began + DEADLINE_S, "the tenant's writes are refused for long"
                 tries += 1
                 await asyncio.sleep(RETRY_S)
             except DuplicateText:
@@ -107,8 +109,23 @@ class Writers:
 
 
 @asynccontextmanager
+async def ended_together(tasks: Sequence[asyncio.Task[None]]) -> AsyncIterator[None]:
+    """Wait for clients after the block, which has told them to stop.
+
+    If the block fails, cancel them: its tenant may have no home any more, and they would wait for one.
+    """
+    try:
+        yield
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
 async def writing(homes: Homes, principal: Principal, clients: int = 3) -> AsyncIterator[Writers]:
-    """Let clients write while the block runs. Each ends its last write."""
+    """Let clients write while the block runs. Each ends its last write, unless the block fails."""
     writers = Writers(homes, principal)
     stop = asyncio.Event()
 
@@ -124,11 +141,9 @@ async def writing(homes: Homes, principal: Principal, clients: int = 3) -> Async
             await asyncio.sleep(0.01)
 
     tasks = [asyncio.create_task(write_until_stopped(client)) for client in range(clients)]
-    try:
+    async with ended_together(tasks):
         yield writers
-    finally:
         stop.set()
-        await asyncio.gather(*tasks)
 
 
 async def find_homes(servers: ClusterServers, tenant_id: UUID) -> list[str]:
@@ -175,7 +190,9 @@ async def find_differences(servers: ClusterServers, tenant_id: UUID, ignored: Se
         return await comparison.find_differences(tenant_id)
 
 
-async def run_to_copy(servers: ClusterServers, tenant: UUID, policy: MovePolicy | None = None) -> asyncio.Task[object]:
+async def run_to_copy(
+    servers: ClusterServers, tenant: UUID, policy: MovePolicy | None = None
+) -> asyncio.Task[MoveOutcome]:
     """Begin a move; return it when it copies."""
     copying = asyncio.Event()
 
@@ -185,7 +202,16 @@ async def run_to_copy(servers: ClusterServers, tenant: UUID, policy: MovePolicy 
 
     mover = MoveTenants(read_clusters(servers.file), "first", report, policy)
     running = asyncio.create_task(mover.move_tenant(tenant, "second"))
-    waiting = asyncio.create_task(copying.wait())
-    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    assert copying.is_set()
-    return running  # type: ignore[return-value]
+    await await_place(running, copying)
+    return running
+
+
+async def await_place(running: asyncio.Task[MoveOutcome], reached: asyncio.Event) -> None:
+    """Wait until a running move has reached a place. Raise what ended it before."""
+    waiting = asyncio.create_task(reached.wait())
+    await asyncio.wait({running, waiting}, timeout=DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not reached.is_set():
+        assert running.done(), "the move goes on and on"
+        await running
+    assert reached.is_set()

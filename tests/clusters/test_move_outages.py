@@ -15,6 +15,7 @@ from app.domain.outages import DatabaseUnavailable
 from app.usecases.clusters.move import MovePolicy, MoveTenants
 from tests.clusters.killing import STEPS, sampled
 from tests.clusters.moving import (
+    await_place,
     count_gaps,
     find_homes,
     find_left_overs,
@@ -82,7 +83,7 @@ async def test_a_move_goes_on_after_a_short_outage(killed_clusters: ClusterServe
         moving = asyncio.create_task(
             MoveTenants(read_clusters(servers.file), "first", killer.report).move_tenant(principal.tenant_id, "second")
         )
-        await killer.killed.wait()
+        await await_place(moving, killer.killed)
         await asyncio.sleep(3)
         await asyncio.to_thread(servers.servers[name].start_server)
         assert (await moving).move.step is MoveStep.done
