@@ -7,16 +7,16 @@ from app.usecases.recall.request import Query
 from tests.api.chat.conftest import SCOPES, Talk, set_upstream
 from tests.factories import make_caller
 
+pytestmark = pytest.mark.usefixtures("own")  # it runs every job that is due
 GERMAN = "From now on, please answer in German."
 GRAMS = "Whenever I ask for a recipe, list the ingredients in grams."
 
 
 async def learn(talk: Talk) -> None:
-    """Run the jobs of the tenant that are due."""
+    """Run the jobs that are due, of all tenants: one that nobody runs is due again."""
     while due := await talk.app.jobs.run.collect_due_jobs():
         for tenant_id, job_id, _kind in due:
-            if tenant_id == talk.caller.scope.tenant_id:
-                assert await talk.app.jobs.run.run_job(tenant_id, job_id, "test") == "done"
+            assert await talk.app.jobs.run.run_job(tenant_id, job_id, "test") == "done"
 
 
 def told(talk: Talk) -> str:
