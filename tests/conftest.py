@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tests.clusters.servers import ClusterServers
     from tests.containers import PostgresContainer
 
-pytest_plugins = ("tests.authorities", "tests.s3_server", "tests.standby")
+pytest_plugins = ("tests.time_limits.plugin", "tests.authorities", "tests.s3_server", "tests.standby")
 POSTGRES: "pytest.StashKey[PostgresContainer]" = pytest.StashKey()
 POOLER_PORT = "MNEMA_TEST_POOLER_PORT"
 TEMPLATE = "mnema_template"

@@ -23,7 +23,7 @@ SPARE = 160 << 20
 """The memory that an import may take: pages of a spooled body, a batch, and what the allocator keeps of them."""
 START = datetime(2026, 1, 2, tzinfo=UTC)
 COUNTS = "SELECT (SELECT count(*) FROM memories), (SELECT count(*) FROM history WHERE meta ? 'after')"
-pytestmark = [pytest.mark.acceptance, pytest.mark.long]
+pytestmark = [pytest.mark.acceptance, pytest.mark.long, pytest.mark.time_limit(1000)]
 
 
 @pytest.fixture

@@ -127,6 +127,7 @@ async def test_a_given_database_keeps_its_owner(service: Service, tmp_path: Path
             await sql.execute("CREATE TABLE own (n int)")
 
 
+@pytest.mark.time_limit(1000)
 def test_the_core_of_the_suite_passes(service: Service) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MNEMA_TEST_"))}
     env |= {"MNEMA_TEST_DATABASE": service.superuser, "MNEMA_TEST_OPERATOR": service.operator}

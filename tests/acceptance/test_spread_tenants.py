@@ -23,6 +23,7 @@ CORE = (
 """The tests of isolation, writing, turns, recall, agents' states and jobs, whose tenants get the clusters in turn."""
 
 
+@pytest.mark.time_limit(1000)
 def test_the_core_of_the_suite_passes() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MNEMA_TEST_"))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "not long", *CORE]

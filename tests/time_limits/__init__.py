@@ -1,0 +1,1 @@
+"""The limits of the time that a test may take."""
