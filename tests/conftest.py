@@ -8,6 +8,7 @@ MNEMA_TEST_POOLER=1: servers and workers reach it through a PgBouncer in transac
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -71,6 +72,17 @@ def pytest_configure(config: pytest.Config) -> None:
         except Unavailable as error:
             raise pytest.UsageError(f"MNEMA_TEST_DATABASE=container, but there is none to be had: {error}") from error
         os.environ["MNEMA_TEST_CONTAINER_URL"] = started.url
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from the modules and tests: they stay, and each of its runs would walk them all."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
