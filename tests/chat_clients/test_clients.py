@@ -10,7 +10,7 @@ import pytest
 
 from app.bootstrap import Application
 from app.domain.chat.upstream import ANTHROPIC
-from bench.chat_clients import with_anthropic, with_openai, with_openai_responses, with_pydantic_ai
+from bench.chat_clients import with_openai, with_openai_responses, with_pydantic_ai
 from bench.chat_clients.compare import leaks
 from bench.chat_clients.differences import compare_answers, compare_bodies, strip_memories
 from tests.api.chat.conftest import KEY, set_upstream
@@ -81,6 +81,8 @@ async def test_a_client_cannot_tell_mnema_from_the_upstream(ways: Ways, ask: Dri
 
 @pytest.mark.long
 async def test_anthropics_client_cannot_tell_mnema_from_the_upstream(ways: Ways) -> None:
+    from bench.chat_clients import with_anthropic  # a second of imports, which the collection of no other test needs
+
     await ways.add_anthropic()
     forwarded = await compare_ways(ways, in_a_thread(with_anthropic.ask_all))
     assert {(one.header("x-api-key"), one.header("authorization")) for one in forwarded} == {(KEY, None)}

@@ -35,25 +35,30 @@ def uses_of(source: str) -> Iterator[Use]:
         yield Use(call.func.attr, *(ast.literal_eval(argument) for argument in call.args), names)
 
 
-USES = tuple(use for path in sorted((ROOT / "app").rglob("*.py")) for use in uses_of(path.read_text()))
+@pytest.fixture(scope="module")
+def uses() -> tuple[Use, ...]:
+    return tuple(use for path in sorted((ROOT / "app").rglob("*.py")) for use in uses_of(path.read_text()))
 
 
 def names_of(kind: str, capability: str, rule: str) -> set[str]:
     return set(vars(getattr(english, kind)(capability, rule)))
 
 
-def test_each_use_names_what_its_table_has() -> None:
-    missing = {(use[:3], use.names - names_of(*use[:3])) for use in USES if use.names - names_of(*use[:3])}
-    assert USES
+def test_each_use_names_what_its_table_has(uses: tuple[Use, ...]) -> None:
+    missing = {(use[:3], use.names - names_of(*use[:3])) for use in uses if use.names - names_of(*use[:3])}
+    assert uses
     assert missing == set()
 
 
-@pytest.mark.parametrize(("capability", "rule"), RULES)
-def test_each_name_of_a_table_is_used(capability: str, rule: str) -> None:
-    used = {name for use in USES if use[1:3] == (capability, rule) for name in use.names}
-    there = {name for kind in KINDS for name in names_of(kind, capability, rule)}
-    assert there
-    assert there - used == set()
+def test_each_name_of_a_table_is_used(uses: tuple[Use, ...]) -> None:
+    unused = {}
+    for capability, rule in RULES:
+        used = {name for use in uses if use[1:3] == (capability, rule) for name in use.names}
+        there = {name for kind in KINDS for name in names_of(kind, capability, rule)}
+        assert there, (capability, rule)
+        unused[capability, rule] = there - used
+    assert RULES
+    assert {rule: names for rule, names in unused.items() if names} == {}
 
 
 def test_an_unknown_name_is_told() -> None:
