@@ -1,5 +1,6 @@
 """The rules of the house, held against every file, and the check of each rule against a file that breaks it."""
 
+import gc
 import re
 import shutil
 import subprocess
@@ -63,7 +64,17 @@ RULES: list[tuple[Check, tuple[str, ...]]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def collections_paused() -> Iterator[None]:
+    """Pause the garbage collector, which would spend more time on the trees of all files than parsing them takes."""
+    gc.disable()
+    yield
+    source.cache_clear()
+    gc.enable()
+
+
 @pytest.mark.xdist_group("sources")  # each worker would parse all files
+@pytest.mark.usefixtures("collections_paused")
 @pytest.mark.parametrize(("check", "patterns"), RULES, ids=[check.__name__ for check, _ in RULES])
 def test_the_code_keeps_the_rule(check: Check, patterns: tuple[str, ...]) -> None:
     offences = [offence for source in sources(*patterns) for offence in check(source)]
@@ -216,6 +227,7 @@ def test_every_rule_is_shown_to_fail() -> None:
     assert {check for check, _, _ in BREAKS} == {check for check, _ in RULES}
 
 
+@pytest.mark.long  # `make lint`, which comes before the quick tests, checks the contracts too
 def test_the_import_contracts_are_kept() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -241,6 +253,7 @@ FORBIDDEN = [
 """A file, an import that makes it break a contract, and the beginning of the contract's name."""
 
 
+@pytest.mark.long
 def test_the_import_contracts_report_each_forbidden_import(tmp_path: Path) -> None:
     """Break all of them in one project: to draw the graph of the imports takes longer than to check it."""
     for source in sources("app/**/*.py", "workers/**/*.py", "console/**/*.py"):
