@@ -10,7 +10,10 @@ run: $(VENV)/run.stamp
 	@exec $(BIN)/mnema up
 
 # The quick lane covers every capability and guarantee in a few minutes; the long one has drills, deep tries and load.
-test: lint types quick
+# Lint and types work on one core each, at the same time.
+test: $(VENV)/dev.stamp
+	$(MAKE) -j2 lint types
+	$(MAKE) quick
 
 test-all: test long
 
