@@ -143,8 +143,9 @@ def _statement_of(memory: Memory, candidate: Candidate) -> Statement:
     """Return what a memory states. A turn of several sentences is about many things, so it states nothing."""
     if memory.type is not MemoryType.turn:
         return Statement(memory.text, memory.created_at, None, candidate.tokens)
-    is_short = len(memory.text) <= MAX_CHARACTERS and len(sentence_ends(memory.text)) <= 1
-    return Statement(memory.text if is_short else "", memory.created_at, memory.actor_id, candidate.tokens)
+    if len(memory.text) <= MAX_CHARACTERS and len(sentence_ends(memory.text)) <= 1:
+        return Statement(memory.text, memory.created_at, memory.actor_id, candidate.tokens)
+    return Statement("", memory.created_at, memory.actor_id)  # without words, so that none are compared
 
 
 def _put_newest_first(

@@ -121,10 +121,11 @@ def match_words(query: bytes, documents: Sequence[bytes | None]) -> WordMatches 
     starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
     query_words = np.frombuffer(query, np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    cosines = words @ query_words.T / SCALE**2  # the long matrix first: this order takes two thirds of the time
+    # the long matrix first: this order takes two thirds of the time; and long rows are compared faster than short ones
+    cosines = np.ascontiguousarray((words @ query_words.T).T)
     matches = WordMatches(np.full((len(query_words), len(documents)), np.nan), np.full(len(documents), np.nan))
-    matches.words[:, places] = np.maximum.reduceat(cosines, starts, axis=0).T
-    matches.covered[places] = np.add.reduceat(cosines.max(axis=1), starts) / sizes
+    matches.words[:, places] = np.maximum.reduceat(cosines, starts, axis=1) / SCALE**2
+    matches.covered[places] = np.add.reduceat(np.maximum.reduce(cosines, axis=0) / SCALE**2, starts) / sizes
     return matches
 
 

@@ -207,7 +207,7 @@ def relevance_signals(
 
 
 def _best_known(values: Values) -> float:
-    return float(np.max(values, initial=0.0, where=~np.isnan(values)))
+    return float(np.fmax.reduce(values, initial=0.0))
 
 
 def _mean_known(values: Values) -> float:

@@ -59,8 +59,9 @@ def find_later(told: Sequence[Statement], closeness: NDArray[np.float64]) -> NDA
     """Return which statements (columns) `is_superseded` may be true of as newer than which (rows)."""
     stated = np.array([statement.stated_at.timestamp() for statement in told], np.float64)
     known = np.array([bool(statement.tokens) for statement in told], np.bool_)
+    stating = np.array([bool(statement.text) for statement in told], np.bool_)
     close = (closeness >= LEAST_CLOSENESS) | ~(known[:, None] & known)
-    return close & (stated > stated[:, None])
+    return close & stating[:, None] & stating & (stated > stated[:, None])
 
 
 def is_superseded(

@@ -105,6 +105,16 @@ def test_the_newest_of_three_relevant_statements_comes_first_and_replaces_both()
     assert told == [(fifth, None), (third, fifth), (fourth, fifth)]
 
 
+@pytest.mark.parametrize(("more", "replaces"), [("", True), (" She is fond of it.", False)])
+def test_a_turn_of_several_sentences_replaces_nothing(more: str, replaces: bool) -> None:
+    found = Found()
+    older = found.add("Nora drinks coffee black.", age_days=2)
+    newer = found.add(f"Nora now drinks coffee with oat milk.{more}", type="turn")
+    items, _ = found.arrange()
+    superseded_by = {item.scored.candidate.id: item.superseded_by for item in items}
+    assert superseded_by == {older: newer if replaces else None, newer: None}
+
+
 def test_statements_about_two_users_are_not_compared() -> None:
     found = Found()
     old = found.add("Nora drinks coffee black.", 0.5, 300)
