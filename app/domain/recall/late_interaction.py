@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -180,8 +180,10 @@ def pairwise_closeness(texts: Sequence[bytes | None]) -> NDArray[np.float64]:
     sizes = [len(text) // DIMENSION for text in packed]
     starts = [0, *accumulate(sizes[:-1])]
     words = np.frombuffer(b"".join(packed), np.int8).reshape(-1, DIMENSION).astype(np.float32)
-    # the product is symmetric, and columns are compared faster than rows
-    best = np.maximum.reduceat(words @ words.T, starts, axis=0) / SCALE**2
+    cosines = words @ words.T
+    # the product is symmetric, and whole rows are compared faster than parts of them
+    parts = pairwise([*starts, len(words)])
+    best = np.array([np.maximum.reduce(cosines[start:end], axis=0) for start, end in parts]) / SCALE**2
     means = np.add.reduceat(best, starts, axis=1) / np.array(sizes)
     close[np.ix_(places, places)] = (means + means.T) / 2
     return close
