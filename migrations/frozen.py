@@ -118,6 +118,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="cab02d535329d47ac79c6e6e81f2532762cde1d01852c07b4372f088d5377835",
         fingerprint="a750153bfbecfeb53e2c2350aaea1e6b87b8f8aabb542b38b683a3163c396d6e",
     ),
+    "0025": Frozen(
+        files="60c82a6e81cbb2295df417a97bb06fd3f38469ce11c4450dbb93eae59623c28e",
+        fingerprint="d70631251b55905d46cc93e9e3a87c8a81b4e25c3ec804522ef310b4422b6127",
+    ),
 }
 """The published revisions."""
 

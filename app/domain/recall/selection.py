@@ -62,7 +62,7 @@ def set_aside_repeats(candidates: Sequence[Candidate], query: RankingQuery) -> t
     They answer nothing, and they match better than any answer. So they must be gone before scores are standardised.
     A turn with a place in its thread stays: it leads to the turn beside it, which may hold the answer.
     """
-    repeats = {c.id for c in candidates if _is_loose_turn(c) and _repeats(c, query.tokens or b"")}
+    repeats = {c.id for c in candidates if is_loose_turn(c) and _repeats(c, query.tokens or b"")}
     if not repeats:
         return list(candidates), []
     return [c for c in candidates if c.id not in repeats], [c for c in candidates if c.id in repeats]
@@ -88,7 +88,7 @@ def find_doubtful(candidates: Sequence[Candidate], query: RankingQuery) -> list[
     cosine below that of other ones.
     """
     words = query.tokens or b""
-    loose = [c for c in candidates if _is_loose_turn(c) and not c.asks and (c.similarity or 0.0) >= REPEATED_MATTER]
+    loose = [c for c in candidates if is_loose_turn(c) and not c.asks and (c.similarity or 0.0) >= REPEATED_MATTER]
     near = [c for c in loose if abs(len(c.tokens or b"") - len(words)) <= DOUBTFUL_LENGTH * DIMENSION]
     matches = max_sim(words, [c.tokens for c in near]) if near else []
     equal = {c.id for c, match in zip(near, matches, strict=True) if match is not None and match >= DOUBTFUL_WORDS}
@@ -120,7 +120,7 @@ def find_alike(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     """
     groups: dict[tuple[object, ...], list[Candidate]] = {}
     for c in candidates:
-        if c.tokens and _is_loose_turn(c):
+        if c.tokens and is_loose_turn(c):
             key = c.tokens, c.assistant, c.actor_id, None if c.similarity is None else round(c.similarity, 4)
             groups.setdefault(key, []).append(c)
     return [group for group in groups.values() if len(group) > 1]
@@ -145,7 +145,7 @@ def find_copies(
     return copies
 
 
-def _is_loose_turn(candidate: Candidate) -> bool:
+def is_loose_turn(candidate: Candidate) -> bool:
     """Tell whether a candidate is a turn without a place in its thread, such as one of a chat."""
     return candidate.type == MemoryType.turn and candidate.seq is None
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -84,6 +84,13 @@ class FoundMemories:
     related: list[Related] = field(default_factory=list)
 
 
+class Recalled(NamedTuple):
+    """The candidates of a search. `has_instructions`: its user has standing instructions, or may have some."""
+
+    candidates: list[Candidate]
+    has_instructions: bool = True
+
+
 class SearchStorage:
     """Statements on one embedding space. Each one binds the tenant and applies user, categories and filters."""
 
@@ -96,8 +103,15 @@ class SearchStorage:
 
     async def find_candidates(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
         """Return the best `dense` memories by cosine, the best `lexical` by ts_rank, turns beside them, and chunks."""
+        return (await self.recall(tx, principal, search)).candidates
+
+    async def recall(self, tx: ReadTx, principal: Principal, search: Search) -> Recalled:
+        """Return the candidates of `find_candidates`, and whether the user may have standing instructions.
+
+        The answer comes from the snapshot of the search: an instruction that is stored later counts from the next one.
+        """
         if not search.moments.is_now:
-            return await self._find_former(tx, principal, search)
+            return Recalled(await self._find_former(tx, principal, search))
         row = await tx.fetchrow(
             self._recall,
             *filter_arguments(principal, search),
@@ -113,7 +127,9 @@ class SearchStorage:
             search.chunks,
             list(search.chunk_categories),
         )
-        return [] if row is None or row["id"] is None else _candidates_from_row(row)
+        if row is None:
+            return Recalled([])
+        return Recalled([] if row["id"] is None else _candidates_from_row(row), row["has_instructions"])
 
     async def _find_former(self, tx: ReadTx, principal: Principal, search: Search) -> list[Candidate]:
         """Return the candidates among the memories as they were. Raise PastIncomplete while the past is filled."""

@@ -17,7 +17,7 @@ from app.domain.recall.relevance import RelevanceModel
 from app.domain.recall.scoring import ScoredCandidate, score_candidates
 from app.domain.recall.selection import keep_similar
 from app.ports import Clock, Reranker
-from app.storage.recall.search import Search, SearchStorage
+from app.storage.recall.search import Recalled, Search, SearchStorage
 from app.storage.uow import ReadTx
 
 
@@ -35,24 +35,25 @@ class Candidates:
 
     async def find_candidates(
         self, tx: ReadTx, principal: Principal, search: Search, lengths: Mapping[str, int], wanted: int
-    ) -> list[Candidate]:
+    ) -> Recalled:
         """Return candidates for every slot. Search again without the categories that fill the result alone.
 
         `lengths` is the maximum number of answers by category, `wanted` the number in all. Chunks have slots of their
         own, and the first search finds them all.
         """
         candidates: list[Candidate] = []
+        has_instructions = True
         categories = list(lengths)
         while categories or search.chunks:
-            more = await self._search.find_candidates(tx, principal, _narrow_search(search, categories))
+            more, has_instructions = await self._search.recall(tx, principal, _narrow_search(search, categories))
             candidates = list({c.id: c for c in (*candidates, *more)}.values()) if candidates else more
-            search = replace(search, chunks=0)
             taken = Counter(c.category for c in candidates if c.type != MemoryType.chunk)
             full = {c for c in categories if taken[c] >= lengths[c]}
             if not full or sum(min(count, lengths[c]) for c, count in taken.items()) >= wanted:
                 break
             categories = [c for c in categories if c not in full]
-        return candidates
+            search = replace(search, chunks=0)
+        return Recalled(candidates, has_instructions)
 
     def score_candidates(
         self, candidates: Sequence[Candidate], profile: RankingProfile, query: RankingQuery

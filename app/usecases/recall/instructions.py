@@ -33,7 +33,7 @@ class FindInstructions:
         """
         policies = self._policies.of(principal)
         most = policies.query.instructions
-        if not most or ranking.search.filters.user_id is None:
+        if not most or ranking.search.filters.user_id is None or not ranking.has_instructions:
             return []
         found: dict[UUID, FoundInstruction] = {}
         for search in searches or [ranking.search]:

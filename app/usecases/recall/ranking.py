@@ -103,6 +103,7 @@ class Ranking:
     `lengths`: the maximum number of candidates by ranked category. `ranked`: all candidates, best first. `dropped`:
     those that ranked too low. `degraded`: the code of an unavailable model. `answerable`: the probability that any
     candidate helps to answer; None if it is not known. `chunks`: the slots of chunks; None if no chunk is searched for.
+    `has_instructions`: False if the search has seen that the user has no standing instruction.
     """
 
     principal: Principal
@@ -117,6 +118,7 @@ class Ranking:
     dropped: list[DroppedCandidate] = field(default_factory=list)
     answerable: float | None = None
     chunks: ChunkSlots | None = None
+    has_instructions: bool = True
 
     def observe_search(self, items: Sequence[ScoredCandidate | None]) -> Observation:
         """Return the event that counts this search. `items` are the scores of what was answered."""
@@ -221,8 +223,7 @@ class RankMemories:
         if (not ranking.lengths and not slots) or not self._candidates.needs_reranking(ranking.profile, top_k):
             return None
         async with self._uow.calls_anywhere(ranking.principal) as tx:
-            found = await (find or self._find_candidates)(tx, ranking)
-            candidates = (await self._sort_out(tx, ranking, found)).kept
+            candidates = (await self._find_sorted(tx, ranking, find)).kept
             best = self._candidates.best_ids(candidates, ranking.profile, ranking.query, top_k, ranking.threshold)
             loaded = (await self._search.load_answer(tx, ranking.principal, ranking.search, chosen=best)).chosen
             texts = list(loaded.values()) + await self._load_best_chunks(tx, ranking)
@@ -245,10 +246,11 @@ class RankMemories:
         if not ranking.lengths and not ranking.chunks:
             return []
         if reranked is None:
-            found = await (find or self._find_candidates)(tx, ranking)
+            candidates, repeats, copies = await self._find_sorted(tx, ranking, find)
         else:
-            found = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
-        candidates, repeats, copies = await self._sort_out(tx, ranking, found)
+            ranking.has_instructions = True  # the search was in an earlier transaction
+            visible = await self._candidates.keep_visible(tx, ranking.principal, ranking.search, reranked)
+            candidates, repeats, copies = await self._sort_out(tx, ranking, visible)
         profile = ranking.profile
         top_k = ranking.limits.top_k
         scored = self._candidates.score_candidates(candidates, profile, ranking.query)
@@ -288,21 +290,28 @@ class RankMemories:
         loaded = await self._chunks.load_chunks(tx, ranking.principal, ranking.search, best)
         return [chunk.memory for chunks in loaded.values() for chunk in chunks]
 
-    async def _find_candidates(self, tx: ReadTx, ranking: Ranking) -> list[Candidate]:
-        """Return the candidates. Search again if turns that repeat the query or each other took too many places."""
+    async def _find_sorted(self, tx: ReadTx, ranking: Ranking, find: FindCandidates | None) -> SortedOut:
+        """Return the candidates without repeats. Search again if these took too many places.
+
+        `find` replaces the search.
+        """
+        if find is not None:
+            return await self._sort_out(tx, ranking, await find(tx, ranking))
         found: dict[UUID, Candidate] = {}
         search = ranking.search
         principal = ranking.principal
         for at in range(SEARCHES):
-            more = await self._candidates.find_candidates(tx, principal, search, ranking.lengths, ranking.limits.top_k)
+            more, ranking.has_instructions = await self._candidates.find_candidates(
+                tx, principal, search, ranking.lengths, ranking.limits.top_k
+            )
             if at == 0:
                 more = split_chunks(more, ranking.chunks)
             found |= {c.id: c for c in more}
-            following = await self._repeats.next_search(tx, principal, search, ranking.query, more)
-            if following is None:
+            sorted_out = await self._repeats.sort_out(tx, principal, search, ranking.query, more)
+            if (following := self._repeats.next_search(search, sorted_out)) is None:
                 break
             search = following
-        return list(found.values())
+        return sorted_out if at == 0 else await self._sort_out(tx, ranking, list(found.values()))
 
 
 def _build_search(

@@ -18,6 +18,7 @@ from app.domain.recall.selection import (
     find_alike,
     find_copies,
     find_doubtful,
+    is_loose_turn,
     says_again,
     set_aside_repeats,
 )
@@ -51,6 +52,8 @@ class SortOutRepeats:
         self, tx: ReadTx, principal: Principal, search: Search, query: RankingQuery, found: Sequence[Candidate]
     ) -> SortedOut:
         """Sort the candidates. Texts are read only of turns whose vectors are those of the query or of each other."""
+        if not any(map(is_loose_turn, found)):
+            return SortedOut(list(found), [], [])
         kept, repeats = set_aside_repeats(found, query)
         doubtful = find_doubtful(kept, query)
         alike = find_alike(kept) if principal.reach(search.filters.user_id) is not None else []  # else of several users
@@ -76,16 +79,11 @@ class SortOutRepeats:
         now = query.as_of or self._clock.now()
         return asks_about_times(query.text) or bool(find_spans(query.text, now, query.zone))
 
-    async def next_search(
-        self, tx: ReadTx, principal: Principal, search: Search, query: RankingQuery, found: Sequence[Candidate]
-    ) -> Search | None:
+    def next_search(self, search: Search, found: SortedOut) -> Search | None:
         """Return the search without the repeats of the last one, or None if they took few of its places."""
-        if len(found) < search.dense:  # it found everything
-            return None
-        sorted_out = await self.sort_out(tx, principal, search, query, found)
-        gone = [*sorted_out.repeats, *sorted_out.copies]
-        if len(gone) <= FEW_REPEATS * search.dense:
-            return None
+        gone = [*found.repeats, *found.copies]
+        if len(gone) <= FEW_REPEATS * search.dense or len(gone) + len(found.kept) < search.dense:
+            return None  # or it found everything
         left_out = search.left_out.copy()
         left_out["exclude_ids"] = [*left_out.get("exclude_ids", ()), *(str(c.id) for c in gone)]
         return replace(search, left_out=left_out, chunks=0)

@@ -1,6 +1,6 @@
 -- Each embedding space has one. This is the one of the space minilm_l6_v2.
 CREATE OR REPLACE FUNCTION public.recall_minilm_l6_v2(p_tenant uuid, p_user text, p_categories text[], p_filters jsonb, p_query text, p_vector halfvec, p_dense integer, p_lexical integer, p_beside integer, p_related integer, p_exact integer, p_tokens boolean, p_vectors boolean, p_chunks integer, p_chunk_categories text[])
- RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], assistant boolean[], orders boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[])
+ RETURNS TABLE(id uuid[], category text[], type text[], importance smallint[], pinned boolean[], created_at timestamp with time zone[], updated_at timestamp with time zone[], thread_id text[], seq bigint[], actor_id text[], asks boolean[], assistant boolean[], orders boolean[], similarity double precision[], lexical real[], strength real[], lengths integer[], tokens bytea, embeddings halfvec[], text_hashes bytea[], has_instructions boolean)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET random_page_cost TO '1.1'
@@ -21,6 +21,9 @@ DECLARE
     v_all uuid[];  -- all matching memories of a tenant, if they are few
     v_ranks real[];
     v_beside uuid[];
+    v_texts text[];  -- the memories whose relations are read
+    v_linked uuid[];  -- those of them with relations
+    v_strengths real[];
     v_chunks uuid[];
     v_worded uuid[];
     v_chunk_ranks real[];
@@ -136,42 +139,50 @@ BEGIN
             FROM find_chunks_minilm_l6_v2(
                 p_tenant, p_user, p_vector, p_chunk_categories, p_filters, p_query, p_chunks, p_exact) f;
     END IF;
+    IF p_related > 0 THEN
+        v_texts := (v_dense[:p_related] || v_found[:p_related])::text[];
+        SELECT array_agg(s.id), array_agg(s.strength) INTO v_linked, v_strengths FROM (
+            SELECT e.id, (  -- from the strongest down; the first visible one is enough
+                SELECT o.strength FROM unnest(e.others, e.strengths) AS o(id, strength)
+                WHERE EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = o.id AND m.state = 'active'
+                    AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
+                    AND memory_matches(m, p_filters) OFFSET 0) LIMIT 1) AS strength
+            FROM (SELECT r.id::uuid AS id, array_agg(r.other::uuid ORDER BY r.strength DESC) AS others,
+                         array_agg(r.strength ORDER BY r.strength DESC) AS strengths
+                  FROM (SELECT f.from_id AS id, f.to_id AS other, f.strength FROM relations f
+                        WHERE f.tenant_id = p_tenant AND f.from_id = ANY (v_texts)
+                        UNION ALL
+                        SELECT t.to_id, t.from_id, t.strength FROM relations t
+                        WHERE t.tenant_id = p_tenant AND t.to_id = ANY (v_texts)) r
+                  GROUP BY r.id) e) s;
+    END IF;
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
-        array_agg(c.pinned),
-        array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
-            array_agg(c.actor_id),
-        array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity), array_agg(c.rank),
-        array_agg(c.strength),
-            array_agg(length(c.tokens)),
-        string_agg(c.tokens, ''), CASE WHEN p_vectors THEN array_agg(c.embedding) END,
-        CASE WHEN p_vectors THEN array_agg(c.text_hash) END
+        array_agg(c.pinned), array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
+        array_agg(c.actor_id), array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity),
+        array_agg(c.rank), array_agg(c.strength), array_agg(length(c.tokens)), string_agg(c.tokens, ''),
+        CASE WHEN p_vectors THEN array_agg(c.embedding) END, CASE WHEN p_vectors THEN array_agg(c.text_hash) END,
+        v_user IS NOT NULL AND EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = v_user
+            AND m.state = 'active' AND 'standing-instruction' = ANY (m.tags))
     FROM (
         SELECT m.id, m.category, m.type, m.importance, m.pinned, m.created_at, m.updated_at, m.thread_id,
             m.seq, m.actor_id,
                m.text LIKE '%?' OR m.text LIKE '%？' OR m.text LIKE '%؟' AS asks,
                coalesce(m.role = 'assistant', false) AS assistant,
-               m.role IS DISTINCT FROM 'assistant' AND opens_with_order(m.text) AS orders,
-               1 - (v.embedding <=> p_vector) AS similarity, l.rank,
-               CASE WHEN i.id = ANY (v_dense[:p_related] || v_found[:p_related]) THEN (
-                   -- from the strongest down; the first visible one is enough
-                   SELECT e.strength FROM (SELECT x.other, x.strength FROM (
-                       SELECT r.to_id AS other, r.strength FROM relations r WHERE r.tenant_id = p_tenant
-                       AND r.from_id = i.id::text
-                       UNION ALL
-                       SELECT r.from_id, r.strength FROM relations r WHERE r.tenant_id = p_tenant
-                       AND r.to_id = i.id::text) x
-                       ORDER BY x.strength DESC OFFSET 0) e
-                   WHERE EXISTS (SELECT FROM memories o WHERE o.tenant_id = p_tenant AND o.id = e.other::uuid
-                       AND o.state = 'active'
-                       AND o.category = ANY (p_categories) AND (v_user IS NULL OR o.user_pk = v_user)
-                       AND memory_matches(o, p_filters) OFFSET 0) LIMIT 1) END AS strength,
+               (m.type = 'turn' OR m.seq IS NOT NULL) AND m.role IS DISTINCT FROM 'assistant'
+                   AND opens_with_order(m.text) AS orders,
+               1 - (v.embedding <=> p_vector) AS similarity, i.rank, i.strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
                CASE WHEN p_vectors THEN m.text_hash END AS text_hash
-        FROM (SELECT unnest(v_dense) AS id UNION SELECT unnest(v_found) UNION SELECT unnest(v_beside)
-              UNION SELECT unnest(v_chunks) UNION SELECT unnest(v_worded)) i
+        FROM (  -- each id once, with what is known of it: a join of these lists would compare each with each
+              SELECT u.id, max(u.rank) AS rank, max(u.strength) AS strength FROM (
+                  SELECT d.id, NULL::real AS rank, NULL::real AS strength FROM unnest(v_dense || v_beside) AS d(id)
+                  UNION ALL SELECT l.id, l.rank, NULL
+                  FROM unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank)
+                  UNION ALL SELECT n.id, NULL, NULL FROM unnest(v_chunks) AS n(id)
+                  UNION ALL SELECT s.id, NULL, s.strength FROM unnest(v_linked, v_strengths) AS s(id, strength)) u
+              GROUP BY u.id) i
         JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
         LEFT JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = i.id
-        LEFT JOIN unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank) ON l.id = i.id
         ORDER BY i.id) c;
 END $function$;
 COMMENT ON FUNCTION recall_minilm_l6_v2(uuid,text,text[],jsonb,text,halfvec,integer,integer,integer,integer,integer,boolean,boolean,integer,text[]) IS 'Return the candidates of a query. Among memories other than chunks: the best p_dense by vector and
@@ -180,4 +191,5 @@ the strength of their strongest visible relation. If fewer than p_dense memories
 follow. The result is one row of aligned arrays, because a driver reads a hundred rows ten times slower. With the
 filter `embedded`, memories without a vector are no candidates of the search by vector. A search of a whole tenant
 with more than p_exact memories is approximate. Then, in a search of their own, the best p_chunks chunks of
-p_chunk_categories by vector, and as many by words.';
+p_chunk_categories by vector, and as many by words. `has_instructions`: the user has a standing instruction, whether
+or not it passes the filters. `orders` is told only of memories that may be turns.';

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import asyncpg
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 from app.bootstrap import Application, Doubles, build_application
 from app.config.settings import Settings
 from app.domain.filters import Filters
+from app.domain.memory.instructions import TAG
 from app.domain.memory.memory import MemoryType
 from app.ports import Embedder
 from app.usecases.recall.request import Query
@@ -107,14 +109,41 @@ async def test_a_query_takes_a_bounded_number_of_round_trips_whatever_it_finds(
         for _ in range(size):
             said = draft(f"Chess is about the {pieces.pop()}.", type=MemoryType.turn)
             await proxied.memory.write.write_memory(caller.scope, said)
-        for _ in range(2):
-            before = proxy.flights
-            answer = await proxied.recall.query.answer_query(caller.scope, query)
-            taken.append(proxy.flights - before)
-    assert len(answer.items) == 5
-    assert taken[3] == taken[5]
-    assert taken[5] <= 7
-    await proxied.recall.query.answer_query(caller.scope, plain)
-    before = proxy.flights
-    await proxied.recall.query.answer_query(caller.scope, plain)
-    assert proxy.flights - before == 3  # candidates, standing instructions, and the answer
+        taken.append(await _query_flights(proxy, proxied, caller, query))
+    assert len((await proxied.recall.query.answer_query(caller.scope, query)).items) == 5
+    assert taken[1] == taken[2]
+    assert taken[2] <= 6
+    assert await _query_flights(proxy, proxied, caller, plain) == 2  # candidates and the answer
+    order = draft("Always answer in short sentences.", tags=(TAG,), category="preferences")
+    await proxied.memory.write.write_memory(caller.scope, order)
+    assert await _query_flights(proxy, proxied, caller, plain) == 3  # and the standing instructions
+    answer = await proxied.recall.query.answer_query(caller.scope, plain)
+    assert [item.text for item in answer.items if item.instruction is not None]
+
+
+async def test_the_texts_of_alike_turns_of_a_full_pool_are_read_once(
+    proxy: CountingProxy, proxied: Application
+) -> None:
+    caller = await make_caller(proxied)
+    place = {"type": MemoryType.turn, "category": "activity", "role": "user", "created_at": datetime.now(UTC)}
+    said = [draft(f"The rook stands on {n}.", thread_id=f"t{n}", **place) for n in range(60)]
+    embeddings = await proxied.memory.write.embed_drafts(caller.scope, said)
+    said.append(replace(said[1], thread_id="t60"))  # two turns are equal
+    items = [(one, embedding, None) for one, embedding in zip(said, [*embeddings, embeddings[1]], strict=True)]
+    stored = await proxied.memory.write.store_many(caller.scope, items)
+    assert not [one for one in stored if isinstance(one, Exception)]
+    query = Query(agent="supervisor", query="The rook stands on 1 or 2.", filters=Filters(user_id="maya"))
+    # candidates, the texts of the equal turns, and the answer
+    assert await _query_flights(proxy, proxied, caller, query) == 3
+    answer = await proxied.recall.query.answer_query(caller.scope, query)
+    assert [dropped.reason for dropped in answer.dropped].count("duplicate") == 1
+
+
+async def _query_flights(proxy: CountingProxy, app: Application, caller: Caller, query: Query) -> int:
+    """Return the round trips of a query: the least of some, because background work may add its own."""
+    taken = []
+    for _ in range(5):
+        before = proxy.flights
+        await app.recall.query.answer_query(caller.scope, query)
+        taken.append(proxy.flights - before)
+    return min(taken)
