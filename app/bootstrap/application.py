@@ -40,6 +40,7 @@ from app.bootstrap.webhooks import WebhookUseCases, build_webhooks
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
 from app.config.version import VERSION
+from app.domain import english
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
 from app.ports import BlobStore, ChatModel, Embedder, Reranker, TokenCounter, TrustedClock, UpstreamClient
@@ -203,7 +204,10 @@ async def _require_equal(database: Database, space: Space, secret: bytes) -> Non
 async def _run_in_background(
     app: Application, refresh: RefreshRules, clock: TrustedClock
 ) -> AsyncIterator[Application]:
-    """Write access counts, exchange limits, read tenants' rules and the clock while the application is open."""
+    """Write access counts, exchange limits, read tenants' rules and the clock while the application is open.
+
+    The English patterns are compiled at the beginning.
+    """
 
     async def follow_homes() -> None:
         if (homes := app.parts.database.homes) is not None:
@@ -219,6 +223,7 @@ async def _run_in_background(
         with suppress(DatabaseUnavailable):  # the clock goes on without the database, and /ready reports the failure
             await clock.follow_database()
 
+    compiling = asyncio.create_task(asyncio.to_thread(english.compile_patterns))  # no request needs to wait for them
     try:
         async with (
             run_periodically(app.parts.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
@@ -233,6 +238,7 @@ async def _run_in_background(
         ):
             yield app
     finally:
+        await compiling
         await app.webhooks.close()
         await app.chat.kept.close()
         await app.tenancy.limits.close()

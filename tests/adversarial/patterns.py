@@ -242,7 +242,7 @@ def find_patterns() -> Iterator[Compiled]:
     compiled = import_recorded("app")
     uses = read_uses()
     for capability, rule in english.all_rules():
-        for name, made in vars(english.forms(capability, rule)).items():
+        for name, made in english.forms(capability, rule).as_dict().items():
             table = f"{capability}.toml {rule}"
             ways = uses.find_table_ways(table, name)
             yield from (Compiled(f"{table} {name}", pattern, ways) for pattern in made)

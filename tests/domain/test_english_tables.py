@@ -41,7 +41,7 @@ def uses() -> tuple[Use, ...]:
 
 
 def names_of(kind: str, capability: str, rule: str) -> set[str]:
-    return set(vars(getattr(english, kind)(capability, rule)))
+    return set(getattr(english, kind)(capability, rule).as_dict())
 
 
 def test_each_use_names_what_its_table_has(uses: tuple[Use, ...]) -> None:
@@ -64,6 +64,27 @@ def test_each_name_of_a_table_is_used(uses: tuple[Use, ...]) -> None:
 def test_an_unknown_name_is_told() -> None:
     with pytest.raises(AttributeError, match="nosuch"):
         _ = english.words("facts", "nouns").nosuch
+
+
+def test_a_value_is_made_when_it_is_first_read_and_kept() -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        made.append("value")
+        return "value"
+
+    named = english.Named({"one": make, "other": make})
+    assert made == []
+    assert (named.one, named.one) == ("value", "value")
+    assert made == ["value"]
+    assert named.as_dict() == {"one": "value", "other": "value"}
+
+
+def test_all_patterns_are_compiled_at_once_on_demand() -> None:
+    english.forms.cache_clear()
+    assert all(set(vars(english.forms(*rule))) == {"_makers"} for rule in RULES)
+    english.compile_patterns()
+    assert sum(len(vars(english.forms(*rule))) - 1 for rule in RULES) > 300
 
 
 def test_words_and_pairs_are_split_at_blanks_and_bars() -> None:

@@ -78,7 +78,7 @@ def test_no_spelling_changes_the_role_of_a_listed_word() -> None:
     """A list that has only the British word would lose it: "otherwise" guards a text, "otherwize" would not."""
     listed = {
         word
-        for name, value in vars(english.words("memory", "word_lists")).items()
+        for name, value in english.words("memory", "word_lists").as_dict().items()
         if name not in {"keeps_ise", "spelt_as_names", "doubled_l", "fixed_pairs"}
         for word in value
         if "-" not in word  # read as two words
