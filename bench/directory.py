@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from app.bootstrap.clusters import migrate_clusters
+from app.bootstrap.cluster_migration import migrate_clusters
 from app.bootstrap.database import Database, build_database
 from app.bootstrap.tenancy import open_tenants
 from app.embedded.postgres import EmbeddedPostgres

@@ -2,59 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import unquote
 
-from app.bootstrap.administration import create_roles, find_database, migrate_database
 from app.bootstrap.database import Database, build_database, read_clusters
 from app.config.clusters import ClusterUrls
 from app.config.settings import Settings
 from app.domain.clusters.move import ReportProgress
 from app.domain.errors import ConfigError
-from app.domain.outages import DatabaseUnavailable
-from app.storage.clusters.joining import MOVER, ClusterAddress, join_clusters, mark_draining
+from app.storage.clusters.joining import mark_draining
 from app.storage.clusters.move_session import MoveCluster, naming_cluster
-from app.storage.database_url import split_url
 from app.usecases.clusters.finish import FinishMoves
 from app.usecases.clusters.move import MoveTenants
 from app.usecases.clusters.overview import Clusters
 
 NO_CLUSTERS = "set MNEMA_CLUSTERS to the file of the clusters: docs/scaling.md"
-_ROLES = {"mnema_admin": "admin_database_url", "mnema_app": "database_url", MOVER: "mover_database_url"}
-
-
-async def migrate_clusters(settings: Settings) -> dict[str, str]:
-    """Migrate the databases of MNEMA_CLUSTERS and join them; return the model of each, by the cluster's name.
-
-    With `superuser_database_url` a database is created first, with its roles. Their passwords are those of the URLs.
-    Raise ConfigError, and DatabaseUnavailable for clusters that do not answer: the others are migrated then, but not
-    joined, because only all of them together tell which numbers are taken.
-    """
-    clusters = read_clusters(settings)
-    for name, cluster in clusters.items():
-        _require_urls(name, cluster)
-        if not find_database(cluster.admin_database_url.get_secret_value()):
-            raise ConfigError(f"MNEMA_CLUSTERS: {name}.admin_database_url names no database")
-    models = {}
-    away = []
-    for name, cluster in clusters.items():
-        try:
-            async with naming_cluster(name):
-                models[name] = await _migrate_cluster(name, cluster, settings)
-        except DatabaseUnavailable as error:
-            away.append(error.detail)
-    if away:
-        done = f"migrated, but not joined: {', '.join(models) or 'none'}"
-        raise DatabaseUnavailable(f"{'; '.join(away)}; {done}; run `mnema migrate` again when all answer")
-    await join_clusters([_address(name, cluster) for name, cluster in clusters.items()])
-    return models
-
-
-async def _migrate_cluster(name: str, cluster: ClusterUrls, settings: Settings) -> str:
-    """Migrate the database of a cluster; return the model of its vectors."""
-    admin_url = cluster.admin_database_url.get_secret_value()
-    if superuser := cluster.superuser_database_url.get_secret_value():
-        await create_roles(superuser, find_database(admin_url), _passwords(name, cluster))
-    return await migrate_database(admin_url, settings)
 
 
 @asynccontextmanager
@@ -88,7 +48,7 @@ def build_mover(settings: Settings, report: ReportProgress = lambda progress: No
         raise ConfigError(NO_CLUSTERS)
     known = {}
     for name, cluster in clusters.items():
-        _require_urls(name, cluster)
+        require_urls(name, cluster)
         known[name] = MoveCluster(
             name,
             cluster.admin_database_url.get_secret_value(),
@@ -109,23 +69,8 @@ def build_finish_moves(settings: Settings, database: Database) -> FinishMoves | 
         return None
 
 
-def _require_urls(name: str, cluster: ClusterUrls) -> None:
+def require_urls(name: str, cluster: ClusterUrls) -> None:
+    """Raise ConfigError for a cluster without one of the operators' URLs."""
     for field in ("admin_database_url", "mover_database_url"):
         if not getattr(cluster, field).get_secret_value():
             raise ConfigError(f"MNEMA_CLUSTERS: {name}.{field} is missing")
-
-
-def _address(name: str, cluster: ClusterUrls) -> ClusterAddress:
-    return ClusterAddress(
-        name, cluster.admin_database_url.get_secret_value(), cluster.mover_database_url.get_secret_value()
-    )
-
-
-def _passwords(name: str, cluster: ClusterUrls) -> dict[str, str]:
-    passwords = {}
-    for role, field in _ROLES.items():
-        password = split_url(getattr(cluster, field).get_secret_value()).password
-        if not password:
-            raise ConfigError(f"MNEMA_CLUSTERS: {name}.{field} needs a password, which {role} gets")
-        passwords[role] = unquote(password)
-    return passwords

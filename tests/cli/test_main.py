@@ -63,11 +63,27 @@ def test_a_command_of_the_client_imports_nothing_of_the_server(arguments: list[s
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("module", ["app.cli.tenants", "app.cli.status", "app.api.main"])
-def test_operators_commands_and_the_server_start_without_the_broker(module: str) -> None:
-    broker = ("celery", "kombu", "redis")
-    application = () if module == "app.api.main" else ("app.bootstrap.application", "fastapi", "mcp", "onnxruntime")
-    program = f"import sys, {module}; print([name for name in {broker + application!r} if name in sys.modules])"
+BROKER = ("celery", "kombu", "redis")
+MCP = ("mcp", "mcp_types")
+APPLICATION = ("app.bootstrap.application", "fastapi", "onnxruntime")
+DIAGNOSIS = ("app.bootstrap.administration", "app.bootstrap.operations", "mnema_wire.overview")
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("app.cli.tenants", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
+        ("app.cli.clusters", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
+        ("app.cli.status", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
+        ("app.cli.jobs", (*BROKER, *MCP, *APPLICATION)),
+        ("app.cli.administration", (*BROKER, *MCP, *APPLICATION)),
+        ("app.api.main", (*BROKER, *MCP)),
+    ],
+)
+def test_operators_commands_and_the_server_start_without_what_they_may_never_need(
+    module: str, unneeded: tuple[str, ...]
+) -> None:
+    program = f"import sys, {module}; print([name for name in {unneeded!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -15,7 +15,7 @@ import pytest
 import typer
 from filelock import FileLock
 
-from app.cli.operators import migrate_schema
+from app.cli.administration import migrate_schema
 from app.config.loader import CONFIG_DIR
 from app.usecases.operations.readiness import NO_CHAT_MODEL
 from tests.acceptance.processes import mnema

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import SecretStr
 
-from app.bootstrap.clusters import migrate_clusters
+from app.bootstrap.cluster_migration import migrate_clusters
 from app.config.settings import Settings
 from app.embedded.postgres import EmbeddedPostgres
 from tests.conftest import PASSWORDS, SECRET_KEY, database_url

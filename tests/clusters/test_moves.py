@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.bootstrap.clusters import migrate_clusters
+from app.bootstrap.cluster_migration import migrate_clusters
 from app.domain.clusters.move import MoveProgress, MoveStep
 from app.domain.epochs import ChangePosition
 from app.domain.errors import WrongState
