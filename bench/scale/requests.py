@@ -16,8 +16,11 @@ WRITERS: Final = 20
 """Notes are written to so many users in turn."""
 
 
-MAYBE_EMPTY: Final = frozenset({"query", "list by a word"})
-"""Kinds whose right answer may have no item: a made-up vector has no meaning, so its memories may lack relevance."""
+MAYBE_EMPTY: Final = frozenset({"query", "list by a word", "list of an unknown agent", "list of pinned ones"})
+"""Kinds whose right answer may have no item: a made-up vector has no meaning, so its memories may lack relevance.
+
+No loaded memory is pinned.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,19 @@ def _important(load: Load, number: int) -> tuple[str, str, str]:
     return "GET", "/memory?limit=50&sort=importance", load.key
 
 
+def _unknown_agent(load: Load, number: int) -> tuple[str, str, str]:
+    return "GET", f"/memory?limit=50&agent_id=nobody-{number}", load.key
+
+
+def _pinned(load: Load, number: int) -> tuple[str, str, str]:
+    return "GET", "/memory?limit=50&pinned=true", load.key
+
+
 def _categories(load: Load, number: int) -> tuple[str, str, str]:
     return "GET", "/categories", load.key
 
 
 KINDS: Final[dict[str, Callable[[Load, int], Any]]] = {
     **{"query": _ask, "write": _write, "list": _list, "list by a word": _words, "list by importance": _important},
-    "count by category": _categories,
+    **{"list of an unknown agent": _unknown_agent, "list of pinned ones": _pinned, "count by category": _categories},
 }

@@ -81,6 +81,8 @@ def requests_of(user: str) -> tuple[Request, ...]:
         Request(f"list of the {user} user", "list", user),
         Request("list by a word", "list by a word"),
         Request("list by importance", "list by importance"),
+        Request("list of an unknown agent", "list of an unknown agent"),
+        Request("list of pinned ones", "list of pinned ones"),
         Request("count by category", "count by category"),
     )
 

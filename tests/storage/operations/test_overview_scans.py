@@ -20,12 +20,13 @@ LOAD = """
 SET session_replication_role = replica;
 INSERT INTO users (tenant_id, user_id)
     SELECT '{tenant}', 'user ' || lpad(u::text, 3, '0') FROM generate_series(0, 399) u;
-INSERT INTO memories (tenant_id, id, user_pk, user_id, thread_id, agent_id, type, category, text, text_hash, importance,
-                      pinned, tags, state, metadata, version, created_at, updated_at)
-    SELECT '{tenant}', gen_random_uuid(), u.user_pk, u.user_id, 'thread of ' || u.user_id, 'planner',
+INSERT INTO memories (tenant_id, id, user_pk, user_id, thread_id, agent_id, actor_id, type, category, text, text_hash,
+                      importance, pinned, tags, state, metadata, version, created_at, updated_at)
+    SELECT '{tenant}', gen_random_uuid(), u.user_pk, u.user_id, 'thread of ' || u.user_id,
+           CASE n % 1000 WHEN 13 THEN 'auditor' ELSE 'planner' END, CASE n % 1000 WHEN 14 THEN 'Noor' ELSE 'Maya' END,
            (ARRAY['semantic', 'turn'])[1 + n % 2], (ARRAY['tasks', 'goals', 'profile'])[1 + n % 3],
-           'Maya keeps note ' || n || ' about the launch.', decode(md5(n::text), 'hex'), 1 + n % 5, false,
-           '{{}}', (CASE n % 1000 WHEN 11 THEN 'soft_deleted' WHEN 12 THEN 'expired' ELSE 'active' END),
+           'Maya keeps note ' || n || ' about the launch.', decode(md5(n::text), 'hex'), 1 + n % 5,
+           n % 1000 = 15, '{{}}', (CASE n % 1000 WHEN 11 THEN 'soft_deleted' WHEN 12 THEN 'expired' ELSE 'active' END),
            jsonb_build_object('n', n), 1, now() - n * interval '1 minute',
            now() - n * interval '1 minute'
     FROM generate_series(0, 19999) n JOIN users u ON u.tenant_id = '{tenant}'
@@ -68,12 +69,17 @@ READS: dict[str, tuple[Read, int, int]] = {
     "deleted": (listed(state="soft_deleted"), 20, 200),
     "deleted, most important": (listed(state="soft_deleted", sort="importance"), 20, 200),
     "expired": (listed(state="expired"), 20, 200),
-    "counts": (lambda tx, scope, _: OVERVIEW.count_activity(tx, scope, ["planner"]), 3, 10),
+    "counts": (lambda tx, scope, _: OVERVIEW.count_activity(tx, scope, ["planner"]), 6, 10),
     "of a user": (listed(filters=Filters(user_id="user 007"), sort="importance"), 50, 400),
     "a rare word": (listed(words="note 4242"), 1, 300),
     "a common word": (listed(words="launch"), 50, 400),
     "words of a user": (listed(words="launch", filters=Filters(user_id="user 007")), 50, 400),
     "a thread": (listed(filters=Filters(thread_id="thread of user 007")), 50, 400),
+    "an agent with few memories": (listed(filters=Filters(agent_id="auditor")), 20, 200),
+    "an agent that is unknown": (listed(filters=Filters(agent_id="nobody")), 0, 50),
+    "an agent with most memories": (listed(filters=Filters(agent_id="planner")), 50, 400),
+    "an actor with few memories": (listed(filters=Filters(actor_id="Noor")), 20, 200),
+    "pinned": (listed(filters=Filters(pinned=True)), 20, 200),
     "metadata": (listed(1, metadata=(parse_metadata("n:7"),)), 1, 200),
 }
 """A read, the rows that it answers, and the most rows of tables that it may read for them."""
