@@ -122,6 +122,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="60c82a6e81cbb2295df417a97bb06fd3f38469ce11c4450dbb93eae59623c28e",
         fingerprint="d70631251b55905d46cc93e9e3a87c8a81b4e25c3ec804522ef310b4422b6127",
     ),
+    "0026": Frozen(
+        files="2821ee076b7de0db57cf6af18c1bff31e9db95185a7360bed6bdc1e7ab307511",
+        fingerprint="a167240dfe8f762b12874097687b6ef246e78659ada8fb0bafec3a622d2c38b4",
+    ),
 }
 """The published revisions."""
 
