@@ -57,7 +57,7 @@ class RankingProfile:
     - `fact_dense`, `fact_lexical`, `fact_late`: replace the weights of the match for memories that are no turns.
     - `asks_alone`: the weight of a turn without a place in its thread that ends in a question, beside `asks`.
     - `feedback`: the weight of the likeness to the best candidates, for questions about a subject as a whole.
-    - `rerank`: the weight that replaces them after a reranker has read the best `rerank_candidates`.
+    - `rerank`: the weight of a reranker's score, after it has read the best `rerank_candidates`.
     - `pool`: candidates per requested result before diversity. With `sigmoid` a reranker reads pool × top_k.
     - `mmr_lambda`: 1 means no diversity.
     - `calibration`: that of the embedding model and the installation's reranker, for the fusion `sigmoid`.

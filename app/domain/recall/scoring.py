@@ -4,8 +4,8 @@ There are two fusions:
 
 - `zscore` (the default profile): dense, lexical and late-interaction scores are standardised over the candidates and
   weighted. The usual spread of each score counts like some more candidates, so that a small pool does not make noise
-  large. Cues of dialogue and dates and the boosts are added. A reranker's score replaces late interaction, because
-  both compare the words.
+  large. Cues of dialogue and dates, the boosts and a reranker's score are added. The relevance is that without the
+  reranker's score, because it was fitted without one.
 - `sigmoid` (the profile reranked): total = (1 - w)·relevance + w·recency, where relevance = sigmoid(rerank score).
   Without a cross-encoder the relevance is the calibrated match of vectors and words.
 """
@@ -84,7 +84,7 @@ def score_candidates(
     work = _Ranking(candidates, profile, query, now, model)
     columns = work.fused_columns() | _boost_columns(candidates, profile, query, now)
     totals = _sum_columns(columns, len(candidates))
-    relevance, answerable, signals = work.relevance_of(totals)
+    relevance, answerable, signals = work.relevance_of(totals - columns.get("rerank", 0.0))
     values = totals.tolist()
     best = np.argsort(-totals, kind="stable").tolist()
     return [
@@ -220,22 +220,24 @@ class _Ranking:
         floor = min(similarities, default=0.0)
         dense = self._standardise("dense", [floor if c.similarity is None else c.similarity for c in candidates])
         lexical = self._standardise("lexical", [c.lexical or 0.0 for c in candidates])
-        logits = [c.rerank for c in candidates if c.rerank is not None]
         columns = {
             "dense": self._weigh(profile.dense, profile.fact_dense) * dense,
             "lexical": self._weigh(profile.lexical, profile.fact_lexical) * lexical,
         }
-        if profile.rerank and logits:
-            worst = min(logits)  # the reranker read the best, so all others rank with its worst
-            read = [worst if c.rerank is None else c.rerank for c in candidates]
-            return columns | {"rerank": profile.rerank * standardise_scores(read)}
-        if self._matches is None:
-            return (
-                {"dense": profile.dense_alone * dense, "lexical": profile.lexical_alone * lexical}
-                if profile.late
-                else columns
-            )
-        return columns | self._word_columns(self._matches.words)
+        if self._matches is not None:
+            columns |= self._word_columns(self._matches.words)
+        elif profile.late:
+            columns = {"dense": profile.dense_alone * dense, "lexical": profile.lexical_alone * lexical}
+        return columns | self._reranked_column()
+
+    def _reranked_column(self) -> dict[str, Values]:
+        """Return the reranker's scores. It read the best candidates, so all others rank with its worst."""
+        logits = [c.rerank for c in self._candidates if c.rerank is not None]
+        if not logits or not self._profile.rerank:
+            return {}
+        worst = min(logits)
+        read = [worst if c.rerank is None else c.rerank for c in self._candidates]
+        return {"rerank": self._profile.rerank * standardise_scores(read)}
 
     def _word_columns(self, words: NDArray[np.float64]) -> dict[str, Values]:
         """Return the readings of the match of the words. A candidate without words yet has the mean of the others."""

@@ -16,7 +16,7 @@ from app.config.loader import load_policies
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.candidates import Candidate
 from app.domain.recall.profiles import RankingProfile, RankingQuery
-from app.domain.recall.scoring import candidate_relevance, score_candidates
+from app.domain.recall.scoring import ScoredCandidate, candidate_relevance, score_candidates
 from app.domain.recall.selection import keep_relevant, keep_reranked
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -90,24 +90,32 @@ def test_what_was_not_read_counts_as_the_worst_that_was() -> None:
     assert order(found, DEFAULT) == [1, 4, 2, 3]
 
 
-def test_the_score_takes_the_place_of_late_interaction_and_only_of_it() -> None:
+def test_the_score_is_added_and_changes_no_other_part_and_no_relevance() -> None:
+    policies = load_policies("all-MiniLM-L6-v2")
     rng = np.random.default_rng(7)
     tokens = [rng.integers(-60, 60, 96, np.int8).tobytes() for _ in range(4)]
-    found = [candidate(n, float(n))._replace(tokens=tokens[n], similarity=0.1 * n, lexical=0.2 * n) for n in (1, 2, 3)]
+    found = [candidate(n, -float(n))._replace(tokens=tokens[n], similarity=0.1 * n, lexical=0.2 * n) for n in (1, 2, 3)]
     asked = RankingQuery("a question", tokens[0])
-    read = score_candidates(found, DEFAULT, NOW, asked)
-    unread = score_candidates([c._replace(rerank=None) for c in found], DEFAULT, NOW, asked)
-    assert {"dense", "lexical", "late"} <= set(unread[0].parts) == {*read[0].parts, "late"} - {"rerank"}
-    assert [s.parts for s in score_candidates(found, replace(DEFAULT, rerank=0.0), NOW, asked)] == [
-        s.parts for s in unread
-    ]
-    for part in ("dense", "lexical"):
-        assert sorted(s.parts[part] for s in read) == sorted(s.parts[part] for s in unread)
+
+    def score(given: Sequence[Candidate], profile: RankingProfile) -> dict[int, ScoredCandidate]:
+        return {s.candidate.id.int: s for s in score_candidates(given, profile, NOW, asked, policies.relevance)}
+
+    read, heavy = score(found, DEFAULT), score(found, replace(DEFAULT, rerank=9.0))
+    unread = score([c._replace(rerank=None) for c in found], DEFAULT)
+    assert list(heavy) == [1, 2, 3] != list(unread)
+    for number, one in unread.items():
+        assert {"dense", "lexical", "late"} <= set(one.parts) == set(read[number].parts) - {"rerank"}
+        for other in (read[number], heavy[number]):
+            assert {name: value for name, value in other.parts.items() if name != "rerank"} == one.parts
+            assert one.relevance is not None
+            assert other.relevance == pytest.approx(one.relevance, abs=1e-9)
+            assert other.answerable == pytest.approx(one.answerable, abs=1e-9)
+    assert score(found, replace(DEFAULT, rerank=0.0))[1].parts == unread[1].parts
 
 
 def test_how_many_are_read() -> None:
     assert [SEED.rerank_count(top_k) for top_k in (1, 5, 50)] == [3, 15, 150]
-    assert [DEFAULT.rerank_count(top_k) for top_k in (1, 50, 60)] == [50, 50, 60]
+    assert [DEFAULT.rerank_count(top_k) for top_k in (1, 20, 60)] == [20, 20, 60]
     assert replace(DEFAULT, rerank_candidates=4).rerank_count(2) == 4
     assert replace(DEFAULT, rerank=0.0).rerank_count(5) == 0
     for wrong in (0, -1, 1001):
