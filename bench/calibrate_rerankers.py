@@ -38,7 +38,7 @@ CORPORA: Final = {"turns": ("talks",), "facts": ("stored", "realistic", "languag
 HEAD: Final = (
     "# Relevance of chat's profile by reranker, for this embedding model, by"
     " `python -m bench.calibrate_rerankers --write`.\n"
-    "# A cross-encoder's logit needs none. 0.35 is the least relevance of a memory in config/policies.yaml.\n"
+    "# A cross-encoder's logit has its own, if any. 0.35 is the least relevance of a memory in config/policies.yaml.\n"
 )
 
 

@@ -32,6 +32,7 @@ COMMANDS = (
         "app.cli.embeddings:embeddings_app",
         "Embedding models: add, migrate, switch and drop their vectors.",
     ),
+    LazyCommand("reranker", "app.cli.reranker:reranker_app", "The reranking model."),
     LazyCommand("llm", "app.cli.llm:llm_app", "The chat model."),
 )
 

@@ -112,7 +112,7 @@ class Settings(LayeredSettings):
     embedding_batch_items: int = Field(default=128, ge=1, le=2048)
     embedding_batch_tokens: int = Field(default=100_000, ge=1, le=1_000_000)
     embedding_threads: int = Field(default=2, ge=1)
-    reranker: Literal["late_interaction", "fastembed", "http", "none"] = "late_interaction"
+    reranker: Literal["late_interaction", "local", "fastembed", "http", "none"] = "late_interaction"
     reranker_model: str = ""
     reranker_api: Literal["cohere", "jina", "tei"] = "tei"
     reranker_base_url: str = ""

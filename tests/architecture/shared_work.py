@@ -43,6 +43,7 @@ UNSHARED: Final = {
     "app/providers/parsing/pool.py": "processes of a worker, which runs one job at a time for a tenant",
     "app/providers/source_folders.py": "folders of the operator, read by workers",
     "app/providers/source_folders_watch.py": "folders of the operator, read by workers",
+    "app/providers/rerankers/local.py": "loads the model once",
     "app/storage/access_log.py": "a lock for each tenant",
     "app/storage/engine.py": "opens the pool once",
     "app/storage/operations/administration.py": "a command of the operator",

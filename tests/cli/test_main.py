@@ -92,4 +92,4 @@ def test_a_shell_completes_commands() -> None:
     asked = {"_MNEMA_COMPLETE": "complete_bash", "COMP_WORDS": "mnema re", "COMP_CWORD": "1"}
     program = "import sys; from app.cli.main import app; app(prog_name='mnema')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=asked)
-    assert set(done.stdout.split()) == {"receipts", "remember", "restore", "retract"}, done.stderr
+    assert set(done.stdout.split()) == {"receipts", "remember", "reranker", "restore", "retract"}, done.stderr

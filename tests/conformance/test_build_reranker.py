@@ -82,6 +82,8 @@ async def test_the_key_file_of_an_endpoint_is_read_again(tmp_path: Path) -> None
         (RerankerSettings(kind="http", base_url="http://tei", api_key="a\nkey", cache_dir=HOME), "API_KEY"),
         (RerankerSettings(kind="http", base_url="http://tei", api_key="schlüssel", cache_dir=HOME), "API_KEY"),
         (RerankerSettings(kind="http", api="cohere", base_url="http://tei", cache_dir=HOME), "MODEL"),
+        (RerankerSettings(kind="local", cache_dir=HOME), "MODEL"),
+        (RerankerSettings(kind="local", model="/nowhere", cache_dir=HOME), "MODEL"),
         (RerankerSettings(kind="fastembed", model="another/model", cache_dir=HOME), "MODEL"),
         (RerankerSettings(kind="fastembed", model="/nowhere", cache_dir=HOME), "MODEL"),
     ],

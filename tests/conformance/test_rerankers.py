@@ -14,6 +14,7 @@ from app.providers.metrics import Metrics
 from app.providers.rerankers import LateInteractionReranker, NullReranker
 from app.providers.rerankers.fastembed import FastembedReranker
 from app.providers.rerankers.http import HttpReranker
+from app.providers.rerankers.local import LocalReranker
 from tests import tiny_cross_encoder
 from tests.rerank_server import APIS, RerankServer, rerank_server
 
@@ -27,7 +28,7 @@ TEXTS = [
 ]
 BEST, WORST = 1, (0, 2, 4)
 PATIENCE_S = 180.0
-READERS = ["fastembed", *APIS]
+READERS = ["local", "fastembed", *APIS]
 KINDS = ["late_interaction", "none", "measured", *READERS]
 
 
@@ -68,6 +69,8 @@ async def subject(
         reranker = NullReranker()
     elif kind == "late_interaction":
         reranker = LateInteractionReranker(embedder)
+    elif kind == "local":
+        reranker = LocalReranker(str(model_folder), tmp_path, threads=2, timeout_s=PATIENCE_S)
     else:
         reranker = FastembedReranker(str(model_folder), tmp_path, timeout_s=PATIENCE_S)
         if kind == "measured":

@@ -70,7 +70,7 @@ def test_memories_stand_before_a_message_as_its_page_says() -> None:
 
 
 def test_the_settings_of_a_page_are_read(tmp_path: Path) -> None:
-    (tmp_path / "settings.yaml").write_text(block("docs/configuration.md 1").text)
+    (tmp_path / "settings.yaml").write_text(block("docs/configuration.md 2").text)
     given = read_yaml(tmp_path / "settings.yaml")
     assert set(given) <= set(Settings.model_fields)
     assert Settings(**given).source_roots == given["source_roots"]

@@ -17,7 +17,7 @@ HELD: dict[str, str] = {
     "docs/chat.md 3": DATA,
     "docs/chat.md 4": DATA,
     "docs/chat.md 5": DATA,
-    "docs/configuration.md 1": DATA,
+    "docs/configuration.md 2": DATA,
     "docs/contract.md 1": "tests/domain/recall/test_delta_header.py",
     "docs/evaluation.md 1": EVALUATION,
     "docs/evaluation.md 2": EVALUATION,

@@ -66,13 +66,13 @@ class LateInteractionReranker:
         self._closed = True
 
 
-RerankerKind: TypeAlias = Literal["late_interaction", "fastembed", "http", "none"]
+RerankerKind: TypeAlias = Literal["late_interaction", "local", "fastembed", "http", "none"]
 RerankerApi: TypeAlias = Literal["cohere", "jina", "tei"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings:
-    """A model. `api`, `base_url`, `api_key`, `api_key_file` are for `http`; `threads`, `cache_dir` for `fastembed`."""
+    """A model. `api`, `base_url`, `api_key`, `api_key_file` are for `http`; `threads`, `cache_dir` for others."""
 
     kind: RerankerKind = "late_interaction"
     model: str = ""
@@ -87,6 +87,10 @@ class RerankerSettings:
 
 def build_reranker(settings: RerankerSettings, embedder: Embedder) -> Reranker:
     """Return the reranker that `settings` name, without loading it. Raise ConfigError for invalid settings."""
+    if settings.kind == "local":
+        from app.providers.rerankers.local import LocalReranker
+
+        return LocalReranker(settings.model, settings.cache_dir, settings.threads, settings.timeout_s)
     if settings.kind == "fastembed":
         from app.providers.rerankers.fastembed import FastembedReranker
 
