@@ -103,6 +103,16 @@ async def test_endless_end():
 
 async def test_the_loop_and_its_tasks_go_on(peer):
     assert not peer.done()
+
+
+@pytest.fixture
+async def opened():
+    yield
+    await asyncio.sleep(0)
+
+
+def test_a_replaced_clock_ends_no_fixture(opened, monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
 """
 
 UNREACHABLE = """
@@ -130,6 +140,12 @@ PLACES = {
     "test_blocked_loop": ("call", "time.sleep(60)"),
     "test_endless_end": ("call", "threading.Event().wait()"),
 }
+
+
+@pytest.fixture(autouse=True)
+def importable_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the other pytest, which starts in a folder of its own, import the plugin."""
+    monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
 
 
 def run_tests(pytester: pytest.Pytester, text: str, *options: str) -> tuple[dict[str, str], str]:

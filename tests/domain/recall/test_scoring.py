@@ -79,7 +79,7 @@ def test_the_parts_add_up_to_the_total_and_nobody_is_lost(
         assert s.total == pytest.approx(sum(s.parts.values()), abs=1e-12)
         assert math.isfinite(s.total)
         assert set(s.parts) <= {
-            *("dense", "lexical", "relevance"),
+            *("dense", "lexical", "relevance", "session"),
             *("recency", "importance", "pinned", "relation", "insight", "thread"),
         }
     assert [s.total for s in scored] == sorted((s.total for s in scored), reverse=True)
