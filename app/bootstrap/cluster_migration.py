@@ -10,8 +10,8 @@ from app.config.clusters import ClusterUrls
 from app.config.settings import Settings
 from app.domain.errors import ConfigError
 from app.domain.outages import DatabaseUnavailable
-from app.storage.clusters.joining import MOVER, ClusterAddress, join_clusters
-from app.storage.clusters.move_session import naming_cluster
+from app.storage.clusters.joining import ClusterAddress, join_clusters
+from app.storage.clusters.move_session import MOVER, naming_cluster
 from app.storage.database_url import split_url
 
 _ROLES: Final = {"mnema_admin": "admin_database_url", "mnema_app": "database_url", MOVER: "mover_database_url"}

@@ -1,6 +1,6 @@
 """The audit of the directory against the file of the clusters and their databases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -17,16 +17,22 @@ _SQL: Final = load_statements("clusters/audit.sql")
 
 
 async def list_misplaced(homes: Homes) -> list[str]:
-    """Return what is wrong, each with its remedy: clusters that the file misses, and tenants without a home.
+    """Return what is wrong, each with its remedy.
 
-    It reads all placements, so it is for an operator who asks. Raise DatabaseUnavailable if no cluster answers.
+    These are clusters that the file misses, clusters that do not follow the directory, and tenants without a home. It
+    reads all placements, so it is for an operator who asks. Raise DatabaseUnavailable if no cluster answers.
     """
-    return [*await _find_unnamed(homes), *await _find_unplaced(homes), *await _find_homeless(homes)]
-
-
-async def _find_unnamed(homes: Homes) -> list[str]:
-    counts = await homes.ask_any(lambda part: part.call_definer(_SQL["named"]))
     slots = await homes.ask_each(lambda part: part.call_definer(_SQL["subscribers"]))
+    return [
+        *await _find_unnamed(homes, slots),
+        *await _find_standing(homes, slots),
+        *await _find_unplaced(homes),
+        *await _find_homeless(homes),
+    ]
+
+
+async def _find_unnamed(homes: Homes, slots: Mapping[str, Sequence[Row] | MnemaError]) -> list[str]:
+    counts = await homes.ask_any(lambda part: part.call_definer(_SQL["named"]))
     tenants = {row["cluster"]: row["tenants"] for row in counts}
     subscribed = [row["cluster"] for rows in slots.values() if not isinstance(rows, MnemaError) for row in rows]
     return [
@@ -34,6 +40,29 @@ async def _find_unnamed(homes: Homes) -> list[str]:
         f" it: add it to the file{'' if name in tenants else f', or drop its slot mnema_directory_{name}'}"
         for name in sorted({*tenants, *subscribed} - homes.parts.keys())
     ]
+
+
+async def _find_standing(homes: Homes, slots: Mapping[str, Sequence[Row] | MnemaError]) -> list[str]:
+    """Find the clusters whose copy of the directory stands still. One that does not answer may still have a slot."""
+    first, *others = homes.parts
+    if isinstance(rows := slots[first], MnemaError):
+        return []
+    lost = {row["cluster"]: row["is_lost"] for row in rows}
+    follow = await homes.ask_each(lambda part: part.call_definer(_SQL["follows"]))
+    faults = []
+    for name in others:
+        answer = follow[name]
+        slot = f"its slot mnema_directory_{name} in {first}"
+        if name not in lost:
+            why = f"{slot} is gone"
+        elif lost[name]:
+            why = f"{slot} is lost, because its log was thrown away (max_slot_wal_keep_size)"
+        elif not isinstance(answer, MnemaError) and not all(row["follows"] for row in answer):
+            why = "its subscription mnema_directory is gone or disabled"
+        else:
+            continue
+        faults.append(f"the cluster {name} no longer follows the directory: {why}: run `mnema migrate`")
+    return faults
 
 
 async def _find_unplaced(homes: Homes) -> list[str]:

@@ -5,9 +5,16 @@
 SELECT cluster, count(*) AS tenants FROM list_placements(NULL) GROUP BY cluster
 
 -- name: subscribers
--- The clusters whose subscription reads the directory here.
-SELECT substr(slot_name, length('mnema_directory_') + 1) AS cluster FROM pg_replication_slots
+-- The clusters whose subscription reads the directory here. `is_lost`: the log that it needs is thrown away.
+SELECT substr(slot_name, length('mnema_directory_') + 1) AS cluster, wal_status IS NOT DISTINCT FROM 'lost' AS is_lost
+FROM pg_replication_slots
 WHERE starts_with(slot_name, 'mnema_directory_') AND database = current_database()
+
+-- name: follows
+-- Whether this cluster keeps the directory or has a subscription to it.
+SELECT c.keeps_directory OR EXISTS (
+    SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid
+    WHERE s.subname = 'mnema_directory' AND s.subenabled AND d.datname = current_database()) AS follows FROM cluster c
 
 -- name: unplaced
 -- $1 the limit.

@@ -1,28 +1,18 @@
 """Join databases as the clusters of one installation, as mnema_admin. Each step may run again."""
 
-import asyncio
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import asyncpg
 
-from app.domain.errors import ConfigError
-from app.storage.clusters.move_session import naming_cluster
+from app.domain.errors import ConfigError, WrongState
+from app.storage.clusters.following import follow_directory
+from app.storage.clusters.move_session import MoveCluster, MoveSession, naming_cluster
 from app.storage.database_url import connect
 from app.storage.statements import load_statements
 
-MOVER: Final = "mnema_mover"
-"""The role that replicates. It may log in, replicate, and bypass row-level security; servers never have it."""
-
-COPY_S: Final = 60.0
-"""Seconds that the first copy of the directory may take before the command goes on without it."""
-_POLL_S: Final = 0.1
 _SQL: Final = load_statements("clusters/joining.sql")
 _PUBLISH: Final = "CREATE PUBLICATION mnema_directory FOR TABLE tenants, api_keys, placements"
-_SUBSCRIBE: Final = """
-CREATE SUBSCRIPTION mnema_directory CONNECTION {url} PUBLICATION mnema_directory
-WITH (slot_name = 'mnema_directory_{name}', run_as_owner = true)
-"""
 _YIELD_HOMES: Final = """
 DO $$
 DECLARE
@@ -37,7 +27,6 @@ BEGIN
 END $$
 """
 """End the residences of tenants that have moved since, such as those of a restored backup from before the move."""
-_DIRECT: Final = "ALTER SUBSCRIPTION mnema_directory CONNECTION {url}"
 
 
 class ClusterAddress(NamedTuple):
@@ -59,12 +48,14 @@ async def join_clusters(clusters: list[ClusterAddress]) -> None:
             async with naming_cluster(cluster.name):
                 connections.append(await connect(cluster.admin_url))
         await _require_equal(clusters, connections)
+        await _keep_others_out(connections[0])
         numbers = await _number_clusters(clusters, connections)
         for place, (cluster, sql) in enumerate(zip(clusters, connections, strict=True)):
             await _join(sql, cluster.name, numbers[cluster.name], keeps_directory=place == 0)
         await _publish(connections[0])
-        for cluster, sql in list(zip(clusters, connections, strict=True))[1:]:
-            await _subscribe(sql, cluster.name, clusters[0].mover_url)
+        directory, *others = map(_open_session, clusters, connections)
+        for session in others:
+            await follow_directory(directory, session)
         for sql in connections:
             async with sql.transaction():
                 await sql.execute("SET LOCAL ROLE mnema_owner")
@@ -83,6 +74,16 @@ async def mark_draining(admin_url: str, *, draining: bool) -> None:
             await sql.execute("UPDATE cluster SET draining = $1", draining)
     finally:
         await sql.close()
+
+
+def _open_session(cluster: ClusterAddress, sql: asyncpg.Connection) -> MoveSession:
+    return MoveSession(MoveCluster(cluster.name, cluster.admin_url, cluster.mover_url), sql)
+
+
+async def _keep_others_out(sql: asyncpg.Connection) -> None:
+    """Let no other command join clusters while this connection lives: one would drop the slots of the other."""
+    if not await sql.fetchval(_SQL["try_lock"]):
+        raise WrongState("another `mnema migrate` joins the clusters: run it again later")
 
 
 async def _require_equal(clusters: list[ClusterAddress], connections: list[asyncpg.Connection]) -> None:
@@ -129,28 +130,3 @@ async def _publish(sql: asyncpg.Connection) -> None:
         async with sql.transaction():
             await sql.execute("SET LOCAL ROLE mnema_owner")
             await sql.execute(_PUBLISH)
-
-
-async def _subscribe(sql: asyncpg.Connection, name: str, url: str) -> None:
-    """Subscribe to the directory, or follow it to another address. A new slot cannot be made in a transaction."""
-    statement = _DIRECT if await sql.fetchval(_SQL["subscribed"]) else _SUBSCRIBE
-    quoted: Any = await sql.fetchval("SELECT quote_literal($1::text)", url)
-    await sql.execute(f"SET ROLE {MOVER}")
-    try:
-        await sql.execute(statement.format(url=quoted, name=name))
-    except (
-        asyncpg.PostgresConnectionError,
-        asyncpg.ConnectionFailureError,
-        asyncpg.InsufficientPrivilegeError,
-    ) as error:
-        raise ConfigError(f"cluster {name} cannot subscribe to the directory: {error}") from error
-    finally:
-        await sql.execute("RESET ROLE")
-    try:
-        async with asyncio.timeout(COPY_S):
-            while True:
-                if await sql.fetchval(_SQL["copied"]):
-                    return
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError as error:
-        raise ConfigError(f"cluster {name} has not copied the directory yet: see PostgreSQL's log there") from error

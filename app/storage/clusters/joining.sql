@@ -15,15 +15,8 @@ SELECT (SELECT fingerprint FROM schema_fingerprint) AS schema,
        current_setting('wal_level') AS wal_level,
        (SELECT system_identifier FROM pg_control_system()) || current_database() AS place
 
+-- name: try_lock
+SELECT pg_try_advisory_lock(hashtextextended('mnema.join', 0))
+
 -- name: published
 SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = 'mnema_directory')
-
--- name: subscribed
-SELECT EXISTS (
-    SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid
-    WHERE s.subname = 'mnema_directory' AND d.datname = current_database())
-
--- name: copied
--- Whether the tables of the directory have their rows.
-SELECT count(*) = 3 AND bool_and(r.srsubstate = 'r') FROM pg_subscription_rel r
-JOIN pg_subscription s ON s.oid = r.srsubid WHERE s.subname = 'mnema_directory'

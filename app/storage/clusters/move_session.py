@@ -20,6 +20,7 @@ from app.storage.statements import load_statements
 
 OWNER: Final = "mnema_owner"
 MOVER: Final = "mnema_mover"
+"""The role that replicates. It may log in, replicate, and bypass row-level security; servers never have it."""
 PARTITIONS: Final = "mnema_partitions"
 RUNNING: Final = "SELECT pg_try_advisory_lock(hashtextextended('mnema.move:' || $1::text, 0))"
 """Take the lock of a tenant's move for the life of the connection; a move runs in one process at a time."""

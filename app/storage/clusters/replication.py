@@ -103,7 +103,7 @@ async def start_copy(source: MoveSession, target: MoveSession, move: Move, table
         await source.fetch_value("create_slot", move.name, role=MOVER)
     async with target.acting(MOVER) as connection:
         await connection.execute(
-            f'CREATE SUBSCRIPTION "{move.name}" CONNECTION {_quoted(source.cluster.mover_url)} '
+            f'CREATE SUBSCRIPTION "{move.name}" CONNECTION {quote_literal(source.cluster.mover_url)} '
             f'PUBLICATION "{move.name}" WITH (create_slot = false, run_as_owner = true)'
         )
     made = await find_subscription(target, move)
@@ -149,7 +149,7 @@ async def drop_copying(source: MoveSession, target: MoveSession, move: Move) -> 
             await connection.execute(f'ALTER SUBSCRIPTION "{move.name}" SET (slot_name = NONE)')
         async with target.acting(MOVER) as connection:
             await connection.execute(f'DROP SUBSCRIPTION "{move.name}"')
-    await _drop_slots(source, move, subscription or move.details.get("subscription", 0))
+    await drop_slots(source, move.name, subscription or move.details.get("subscription", 0))
     if await source.fetch_value("publication", move.name):
         async with source.acting(OWNER) as connection:
             await connection.execute(f'DROP PUBLICATION "{move.name}"')
@@ -160,10 +160,13 @@ async def list_left_overs(session: MoveSession) -> list[str]:
     return [row["name"] for row in await session.fetch_rows("left_overs")]
 
 
-async def _drop_slots(source: MoveSession, move: Move, subscription: int) -> None:
-    """Drop the slots; end the senders that still use them, such as those of a target that was killed."""
+async def drop_slots(source: MoveSession, name: str, subscription: int) -> None:
+    """Drop the slot `name`, and those of tables that the subscription with this oid copies.
+
+    End the senders that still use them, such as those of a target that was killed.
+    """
     until = time.monotonic() + DROP_S
-    while slots := await source.fetch_rows("slots", move.name, subscription, role=MOVER):
+    while slots := await source.fetch_rows("slots", name, subscription, role=MOVER):
         for slot in slots:
             try:
                 if slot["active_pid"] is not None:
@@ -177,7 +180,7 @@ async def _drop_slots(source: MoveSession, move: Move, subscription: int) -> Non
         await asyncio.sleep(0.05)
 
 
-def _quoted(text: str) -> str:
+def quote_literal(text: str) -> str:
     """Return a literal of PostgreSQL; utility statements take no parameters."""
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"E'{escaped}'"

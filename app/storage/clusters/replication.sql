@@ -74,7 +74,7 @@ FROM pg_subscription_rel r WHERE r.srsubid = $1::bigint::oid
 SELECT EXISTS (SELECT FROM tenant_epochs WHERE tenant_id = $1 AND epoch = $2 AND up_to = $3)
 
 -- name: slots
--- The slots of a move on the source: its own, and those of tables that are being copied (the subscription's oid is $2).
+-- A slot, and those of tables that are being copied (the subscription's oid is $2, 0 for none).
 SELECT slot_name::text, active_pid FROM pg_replication_slots
 WHERE slot_name = $1 OR starts_with(slot_name, format('pg_%s_sync_', $2::bigint))
 
