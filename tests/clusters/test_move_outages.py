@@ -119,3 +119,22 @@ async def test_a_target_that_refuses_a_row_undoes_the_move(two_clusters: Cluster
             await sql.execute("ALTER TABLE facts DROP CONSTRAINT refusing")
         assert await find_homes(two_clusters, tenant) == ["first"]
         assert await find_left_overs(two_clusters) == []
+
+
+async def test_a_target_without_workers_for_the_copy_undoes_the_move(two_clusters: ClusterServers) -> None:
+    """Several moves that begin at once can take all workers, so that none is left to copy their tables."""
+    async with open_homes(two_clusters) as homes, connected(two_clusters.superusers["second"]) as sql:
+        tenant = (await homes.settle_tenant(memories=0)).tenant_id
+        await sql.execute("ALTER SYSTEM SET max_sync_workers_per_subscription = 0")
+        await sql.execute("SELECT pg_reload_conf()")
+        try:
+            mover = MoveTenants(read_clusters(two_clusters.file), "first", policy=MovePolicy(copy_waits_s=3))
+            with pytest.raises(
+                WrongState, match=r"no worker of second copies, .* raise max_logical_replication_workers"
+            ):
+                await mover.move_tenant(tenant, "second")
+        finally:
+            await sql.execute("ALTER SYSTEM RESET max_sync_workers_per_subscription")
+            await sql.execute("SELECT pg_reload_conf()")
+        assert await find_homes(two_clusters, tenant) == ["first"]
+        assert await find_left_overs(two_clusters) == []

@@ -1,4 +1,4 @@
-"""The errors of the workers that copy a tenant: whether they will never end."""
+"""The errors of the workers that copy a tenant, and the lack of workers: whether they will never end."""
 
 from dataclasses import dataclass
 
@@ -37,3 +37,21 @@ class CopyFaults:
             self._errors, self._last = errors, now
         lasts = errors - self._before_row >= COPY_ERRORS and self._last - self._row_began >= self.patience_s
         return lasts or errors - self._before >= MANY_ERRORS
+
+
+@dataclass(slots=True)
+class CopyWaits:
+    """The time for which no worker copies. A worker that failed or ended has a pause of seconds before the next one."""
+
+    patience_s: float
+    _ready: int = -1
+    _since: float | None = None
+
+    def are_lasting(self, ready: int, now: float, *, waits: bool) -> bool:
+        """Note how many tables are copied, and whether a worker is missing; return True if none comes."""
+        if ready > self._ready or not waits:
+            self._ready, self._since = ready, None
+            return False
+        if self._since is None:
+            self._since = now
+        return now - self._since >= self.patience_s

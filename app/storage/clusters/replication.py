@@ -31,11 +31,15 @@ DROP_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """The state of a copy: `ready` of `tables` follow the source; `errors` of the workers since the beginning."""
+    """The state of a copy: `ready` of `tables` follow the source; `errors` of the workers since the beginning.
+
+    `waits`: no worker of the target does what is next.
+    """
 
     ready: int
     tables: int
     errors: int
+    waits: bool
 
 
 async def list_tables(session: MoveSession) -> dict[str, list[str]]:
@@ -121,7 +125,18 @@ async def read_copy_state(target: MoveSession, subscription: int) -> CopyState:
     """Return how far the copy is."""
     row = await target.fetch_row("copy_states", subscription)
     assert row is not None
-    return CopyState(row["ready"], row["tables"], row["errors"])
+    return CopyState(row["ready"], row["tables"], row["errors"], row["waits"])
+
+
+async def explain_waiting(target: MoveSession) -> str:
+    """Return why no worker of the target has copied for long."""
+    [here] = await target.fetch_rows("capacity")
+    name = target.cluster.name
+    return (
+        f"no worker of {name} copies, and {here['workers']} of its workers are free: raise"
+        " max_logical_replication_workers and max_worker_processes there, let max_sync_workers_per_subscription be more"
+        f" than 0, and move fewer tenants at once; otherwise the log of PostgreSQL in {name} says what fails"
+    )
 
 
 async def find_lost_slot(source: MoveSession, move: Move) -> str | None:

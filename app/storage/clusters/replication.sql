@@ -63,10 +63,15 @@ SELECT oid::bigint FROM pg_subscription WHERE subname = $1
   AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 -- name: copy_states
--- How many tables are copied and in step, of how many; and the errors that the workers met since the beginning.
+-- How many tables are copied and in step, of how many; the errors that the workers met since the beginning; and whether
+-- a worker is missing: the one that follows the source, or all that copy the tables which are still to be copied.
 SELECT count(*) FILTER (WHERE r.srsubstate = 'r') AS ready, count(*) AS tables,
        (SELECT coalesce(max(s.apply_error_count + s.sync_error_count), 0)
-        FROM pg_stat_subscription_stats s WHERE s.subid = $1::bigint::oid) AS errors
+        FROM pg_stat_subscription_stats s WHERE s.subid = $1::bigint::oid) AS errors,
+       (SELECT count(*) FILTER (WHERE w.relid IS NULL) = 0 OR count(*) FILTER (WHERE w.relid IS NOT NULL) = 0
+               AND EXISTS (SELECT FROM pg_subscription_rel t
+                           WHERE t.srsubid = $1::bigint::oid AND t.srsubstate IN ('i', 'd', 'f'))
+        FROM pg_stat_subscription w WHERE w.subid = $1::bigint::oid AND w.pid IS NOT NULL) AS waits
 FROM pg_subscription_rel r WHERE r.srsubid = $1::bigint::oid
 
 -- name: has_mark

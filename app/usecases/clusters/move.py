@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.domain.clusters.copy_faults import CopyFaults
+from app.domain.clusters.copy_faults import CopyFaults, CopyWaits
 from app.domain.clusters.move import (
     ENDED,
     FORWARD_ONLY,
@@ -56,7 +56,8 @@ class MovePolicy:
 
     `fences`: how often it tries to end the residence while writes hold it, and `rest_s` the seconds between two tries.
     `comparisons`: how often it compares again from the start, after it went back. `away_s`: how long it waits for a
-    cluster that it lost. `copy_faults_s`: how long the copying workers may fail before the move goes back.
+    cluster that it lost. `copy_faults_s`: how long the copying workers may fail before the move goes back, and
+    `copy_waits_s` how long there may be none.
     """
 
     pause_s: float = 30.0
@@ -65,6 +66,7 @@ class MovePolicy:
     comparisons: int = 3
     away_s: float = 60.0
     copy_faults_s: float = 30.0
+    copy_waits_s: float = 60.0
 
 
 @dataclass(slots=True)
@@ -326,13 +328,13 @@ class MoveTenants:
         """Replicate until every table follows the source."""
         if not await residences.is_home(run.source, move.tenant_id):
             return await run.rows.advance(move, MoveStep.resume)
-        faults = CopyFaults(self._policy.copy_faults_s)
+        faults, waits = CopyFaults(self._policy.copy_faults_s), CopyWaits(self._policy.copy_waits_s)
         subscription = await replication.start_copy(run.source, run.target, move, list(run.tables))
         move = await run.rows.advance(move, MoveStep.copy, {"subscription": subscription})  # names its tables' slots
         while move.step is MoveStep.copy and not move.is_aborted:
             state = await replication.read_copy_state(run.target, subscription)
             self._report(MoveProgress(MoveStep.copy, state.ready, state.tables))
-            if why := await self._find_copy_fault(run, move, state, faults):
+            if why := await self._find_copy_fault(run, move, state, faults, waits):
                 return await run.rows.advance(move, MoveStep.undo, {"why": why}, why)
             if state.tables == state.ready > 0:
                 return await run.rows.advance(move, MoveStep.fence)
@@ -345,7 +347,7 @@ class MoveTenants:
         return move
 
     async def _find_copy_fault(
-        self, run: _Run, move: Move, state: replication.CopyState, faults: CopyFaults
+        self, run: _Run, move: Move, state: replication.CopyState, faults: CopyFaults, waits: CopyWaits
     ) -> str | None:
         """Return why the copy will never end, None if it may. The source is asked first: it may be away."""
         if why := await replication.find_lost_slot(run.source, move):
@@ -356,6 +358,8 @@ class MoveTenants:
             return (
                 f"{target} cannot copy from {source}, which answers: the log of PostgreSQL in {target} says what fails"
             )
+        if waits.are_lasting(state.ready, time.monotonic(), waits=state.waits):
+            return await replication.explain_waiting(run.target)
         return None
 
     async def _fence(self, run: _Run, move: Move) -> Move:

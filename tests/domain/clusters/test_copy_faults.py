@@ -1,6 +1,6 @@
 """The errors of a copy: a short outage is none, and a row that is refused again and again is one."""
 
-from app.domain.clusters.copy_faults import COPY_ERRORS, MANY_ERRORS, QUIET_S, CopyFaults
+from app.domain.clusters.copy_faults import COPY_ERRORS, MANY_ERRORS, QUIET_S, CopyFaults, CopyWaits
 
 PATIENCE_S = 30.0
 
@@ -37,3 +37,21 @@ def test_a_copied_table_forgives() -> None:
 def test_rare_errors_without_progress_end_the_copy_too() -> None:
     step = 4 * QUIET_S
     assert first_giving_up(*((n * step, 3, n) for n in range(100))) == MANY_ERRORS * step
+
+
+def first_without_workers(*notes: tuple[float, int, bool]) -> float | None:
+    """Return the time of the first note at which a copy without workers is given up."""
+    waits = CopyWaits(PATIENCE_S)
+    return next((now for now, ready, waiting in notes if waits.are_lasting(ready, now, waits=waiting)), None)
+
+
+def test_a_lack_of_workers_that_goes_on_ends_the_copy() -> None:
+    assert first_without_workers((0.0, 3, False), *((s + 1.0, 3, True) for s in range(120))) == 1 + PATIENCE_S
+
+
+def test_a_worker_now_and_then_does_not() -> None:
+    assert first_without_workers(*((float(s), 3, s % 20 > 0) for s in range(300))) is None
+
+
+def test_a_copied_table_forgives_a_lack_of_workers() -> None:
+    assert first_without_workers(*((float(s), s // 20, True) for s in range(300))) is None
