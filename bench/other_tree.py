@@ -9,6 +9,7 @@ one long conversation instead, with an endpoint beside each server.
 import argparse
 import contextlib
 import json
+import math
 import os
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Final
 
 from bench import cpu_time
@@ -147,12 +148,17 @@ def measure_kind(kind: str, sides: tuple[Side, Side], rounds: int, requests: int
 
 
 def describe_rounds(kind: str, found: list[tuple[float, float, float]]) -> str:
-    """Return a line with the medians of the rounds, and the range of their ratios."""
+    """Return a line with the medians of the rounds, and the range of their ratios.
+
+    The ratio of CPU is a mean, with twice its standard error.
+    """
     ratios = sorted(ours / theirs for ours, theirs, _ in found)
-    ours, theirs, cpu = (median(column) for column in zip(*found, strict=True))
+    cpu = [ratio for _, _, ratio in found]
+    error = 2 * stdev(cpu) / math.sqrt(len(cpu))
+    ours, theirs, _ = (median(column) for column in zip(*found, strict=True))
     return (
         f"{kind}: p50 {ours:.2f} ms against {theirs:.2f} ms, ratio {median(ratios):.3f} "
-        f"({ratios[0]:.3f} to {ratios[-1]:.3f}), CPU of server and PostgreSQL {cpu:.3f}"
+        f"({ratios[0]:.3f} to {ratios[-1]:.3f}), CPU of server and PostgreSQL {mean(cpu):.3f} ± {error:.3f}"
     )
 
 
@@ -161,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=10_000, help="memories of 10 users; with --chat of one")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=12, help="at least 2")
     parser.add_argument("--requests", type=int, default=150, help="requests of a kind to each tree in a round")
     parser.add_argument("--chat", action="store_true", help="send chats")
     chosen = parser.parse_args()
