@@ -10,10 +10,11 @@ import asyncio
 import itertools
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from app.bootstrap import Application
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.principal import Principal
+from app.domain.where.numbers import labels_within
 from app.domain.where.parsing import parse_where
 from app.usecases.recall.search import SearchQuery
 from bench import cpu_time, workload
@@ -34,11 +36,14 @@ GOAL: Final = 1.3
 """The aim: the p95 of a filtered search is at most so many times that of an unfiltered one."""
 FEW: Final = 3
 USERS: Final[Mapping[str, str | None]] = {"tenant": None, "user of 1,000": "small", "user of 5,000": "middle"}
-INDEXES: Final = ("memories_labels", "memories_filtered")
+INDEXES: Final = ("memories_labels", "memories_numbers", "memories_filtered")
 ALL: Final = "all indexes"
 ROUNDS: Final = 30
 _LEAVE: Final = """UPDATE pg_index SET indisready = i.relname <> $1 FROM pg_class i
-    WHERE i.oid = indexrelid AND i.relname IN ('memories_labels', 'memories_filtered')"""
+    WHERE i.oid = indexrelid AND i.relname = ANY ($2)"""
+MERGED: Final = ("memories_labels", "memories_numbers")
+"""The indexes that collect what is new, and sort it in later."""
+_LABELS: Final = re.compile(r"('\{-?\d+,-?\d+,)[-\d,]+")
 WHERE: Final[Mapping[str, dict[str, Any] | None]] = {
     "none": None,
     "half": {"metadata.half": 1},
@@ -59,13 +64,14 @@ class Plan:
 
 @dataclass(slots=True)
 class Report:
-    """Milliseconds of searches by scope and filter, the results of the last one, and the plan of the index.
+    """Milliseconds of searches by scope and filter, PostgreSQL's CPU, the results of the last one, and the plan.
 
     `writes`: PostgreSQL's CPU milliseconds of a write in each round, with all indexes and without each. `sizes`: MB.
     """
 
     plan: Plan
     searches: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    cpu: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     found: dict[tuple[str, str], int] = field(default_factory=dict)
     index_plan: str = ""
     writes: dict[str, list[float]] = field(default_factory=dict)
@@ -80,6 +86,10 @@ class Report:
         """Return how many times the p95 is that of the searches of the scope without a filter."""
         return self.p95(scope, name) / self.p95(scope, "none")
 
+    def cpu_ratio(self, scope: str, name: str) -> float:
+        """Return how many times PostgreSQL's CPU is that of the searches of the scope without a filter, by means."""
+        return mean(self.cpu[scope, name]) / mean(self.cpu[scope, "none"])
+
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values for `--json`."""
         rows = [
@@ -89,6 +99,8 @@ class Report:
                 "p50_ms": round(median(times), 2),
                 "p95_ms": round(self.p95(scope, name), 2),
                 "ratio": round(self.ratio(scope, name), 3),
+                "cpu_ms": round(mean(self.cpu[scope, name]), 2),
+                "cpu_ratio": round(self.cpu_ratio(scope, name), 3),
                 "found": self.found[scope, name],
             }
             for (scope, name), times in self.searches.items()
@@ -113,13 +125,7 @@ async def _measure_all(site: Site, plan: Plan, say: Callable[[str], None]) -> Re
             await load_tenants(sql, [tenant], memory="512MB", say=say)
             await _label(sql, tenant)
             say(f"{plan.searches} searches of {len(USERS) * len(WHERE)} kinds in turn")
-            for number in range(-5, plan.searches):
-                for scope, user in USERS.items():
-                    for name, where in WHERE.items():
-                        filters = Filters(user, where=parse_where(where))
-                        took, report.found[scope, name] = await _search(app, principal, number, filters)
-                        if number >= 0:
-                            report.searches.setdefault((scope, name), []).append(took)
+            await _measure_searches(site, app, principal, report)
             report.index_plan = await _explain(sql, principal.tenant_id)
             for index in INDEXES:
                 report.sizes[index] = round(
@@ -144,6 +150,21 @@ async def _label(sql: asyncpg.Connection, tenant: Tenant) -> None:
     await sql.execute("VACUUM (ANALYZE) memories")
 
 
+async def _measure_searches(site: Site, app: Application, principal: Principal, report: Report) -> None:
+    """Search with each filter in each scope in turn. The first searches warm up."""
+    for number in range(-5, report.plan.searches):
+        backends = cpu_time.child_pids(site.home.postgres.owner_pid() or 0)
+        for scope, user in USERS.items():
+            for name, where in WHERE.items():
+                filters = Filters(user, where=parse_where(where))
+                before = sum(map(cpu_time.thread_seconds, backends))
+                took, report.found[scope, name] = await _search(app, principal, number, filters)
+                spent = sum(map(cpu_time.thread_seconds, backends)) - before
+                if number >= 0:
+                    report.searches.setdefault((scope, name), []).append(took)
+                    report.cpu.setdefault((scope, name), []).append(spent * 1000)
+
+
 async def _search(app: Application, principal: Principal, number: int, filters: Filters) -> tuple[float, int]:
     """Return the milliseconds and the number of results of a search."""
     chance = random.Random(f"search {number}")
@@ -161,12 +182,12 @@ async def _measure_writes(
     new = map(_labelled, itertools.count())
     for turn in range(-2, ROUNDS):
         for name in (ALL, *INDEXES) if turn % 2 else (*reversed(INDEXES), ALL):
-            await sql.execute(_LEAVE, name)
+            await sql.execute(_LEAVE, name, INDEXES)
             before = {pid: cpu_time.thread_seconds(pid) for pid in cpu_time.child_pids(postmaster)}
             for memory in itertools.islice(new, report.plan.writes):
                 await app.memory.write.write_memory(principal, memory)
-            if name != "memories_labels":
-                await sql.execute("SELECT gin_clean_pending_list('memories_labels')")
+            for merged in set(MERGED) - {name}:
+                await sql.execute("SELECT gin_clean_pending_list($1::text::regclass)", merged)
             spent = sum(cpu_time.thread_seconds(pid) - begun for pid, begun in before.items())
             if turn >= 0:  # the first turns warm up
                 report.writes.setdefault(name, []).append(spent * 1000 / report.plan.writes)
@@ -183,12 +204,26 @@ def _labelled(number: int) -> NewMemory:
 
 
 async def _explain(sql: asyncpg.Connection, tenant: UUID) -> str:
-    """Return the plan of the statement that reads the index of labels."""
+    """Return the plans of the statements that read the indexes of labels and of numbers."""
     path = f'$.{json.dumps(str(tenant))} ? (exists(@.metadata."rare" ? (@ == "yes")))'
-    rows = await sql.fetch(
-        """EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM memories w
-           WHERE labels_of(w.tenant_id, w.tags, w.metadata) @? $1::text::jsonpath AND w.state = 'active'
-             AND (w.tags <> '{}' OR w.metadata <> '{}')""",
-        path,
+    labels = """WHERE labels_of(w.tenant_id, w.tags, w.metadata) @? $1::text::jsonpath AND w.state = 'active'
+        AND (w.tags <> '{}' OR w.metadata <> '{}')"""
+    hashed = await sql.fetchval(
+        "SELECT hashed_labels($1, $2::text::jsonb)", tenant, json.dumps({"half": labels_within("gt", 1)})
     )
-    return "\n".join(row[0] for row in rows)
+    numbers = """WHERE number_labels(w.tenant_id, w.metadata) && $1 AND w.state = 'active'
+        AND w.metadata @? 'strict $.** ? (@.type() == "number")'"""
+    await sql.execute("SET max_parallel_workers_per_gather = 0")  # a statement whose result a variable keeps has none
+    lines = []
+    for condition, value in ((labels, path), (numbers, hashed)):
+        rows = await sql.fetch(
+            f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS) SELECT id FROM memories w {condition}",
+            value,
+        )
+        lines += [_shorten(row[0]) for row in rows]
+    return "\n".join(lines)
+
+
+def _shorten(line: str) -> str:
+    """Return a line of a plan without most of the labels of a range."""
+    return _LABELS.sub(r"\1…", line)

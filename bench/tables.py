@@ -136,10 +136,11 @@ def show_as_of(report: "AsOfReport") -> None:
 def show_filters(report: "FiltersReport") -> None:
     """Show searches by scope and filter, and the plan of the index."""
     table = Table(title=f"POST /search in a tenant of {report.plan.memories} memories")
-    for place, name in enumerate(("scope", "filter", "found", "p50 ms", "p95 ms", "p95 / none")):
+    for place, name in enumerate(("scope", "filter", "found", "p50 ms", "p95 ms", "p95 / none", "CPU / none")):
         table.add_column(name, justify="right" if place > 1 else "left")
     for (scope, name), times in report.searches.items():
-        figures = f"{median(times):.2f}", f"{report.p95(scope, name):.2f}", f"{report.ratio(scope, name):.2f}"
+        ratios = f"{report.ratio(scope, name):.2f}", f"{report.cpu_ratio(scope, name):.2f}"
+        figures = f"{median(times):.2f}", f"{report.p95(scope, name):.2f}", *ratios
         table.add_row(scope, name, str(report.found[scope, name]), *figures)
     print_table(table)
     out.print(report.index_plan, highlight=False, markup=False)

@@ -126,6 +126,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="2821ee076b7de0db57cf6af18c1bff31e9db95185a7360bed6bdc1e7ab307511",
         fingerprint="a167240dfe8f762b12874097687b6ef246e78659ada8fb0bafec3a622d2c38b4",
     ),
+    "0027": Frozen(
+        files="aea8c1a548b2aac6d9c920d27783afc4b25326fcb862d156fadf416794547ea3",
+        fingerprint="a78d224e86eab5b4436c09882177ae83e5bd41b04568359da4b3e741c4a32f98",
+    ),
 }
 """The published revisions."""
 

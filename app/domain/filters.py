@@ -16,7 +16,8 @@ class Conditions(TypedDict, total=False):
     `type`: one type or several. `shared_thread`: what is in this thread, in none, or known in every one. `embedded`:
     only memories with a vector. `text_contains`: characters within the text. `before_seq`: of the thread
     `before_thread`, only turns before this one. `where`: a path into the list of `where_fields`, with the variables
-    `where_values`; `where_labels`: its path into the index of labels (`app/domain/where/paths.py::WherePath`).
+    `where_values`; `where_labels`: its path into the index of labels; `where_ranges`: its labels in the index of
+    numbers, and `where_numbers` the path that says the same (`app/domain/where/paths.py::WherePath`).
     """
 
     agent_id: str
@@ -42,6 +43,8 @@ class Conditions(TypedDict, total=False):
     where_values: Mapping[str, Any]
     where_fields: Sequence[str]
     where_labels: str
+    where_ranges: Sequence[Mapping[str, Sequence[int]]]
+    where_numbers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ def _conditions_of(tree: Node | None) -> Conditions:
         conditions |= Conditions(where=rendered.path, where_values=rendered.values, where_fields=rendered.fields)
         if rendered.labels is not None:
             conditions["where_labels"] = rendered.labels
+        if rendered.ranges is not None:
+            conditions |= Conditions(where_ranges=rendered.ranges.labels, where_numbers=rendered.ranges.path)
     return conditions
 
 

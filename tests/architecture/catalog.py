@@ -22,6 +22,7 @@ DEFINERS = {
     "items_mentioning_user(text)": "mnema_search",
     "jobs_behind()": "mnema_jobs",
     "labelled_memories(bigint,text[],jsonb,integer)": "mnema_search",
+    "numbered_memories(bigint,text[],jsonb,integer)": "mnema_search",
     "longest_kept(integer,integer)": "mnema_partitions",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",

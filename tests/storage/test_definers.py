@@ -12,6 +12,7 @@ import pytest
 from app.domain.changes import ChangeKind
 from app.domain.filters import Filters
 from app.domain.principal import Principal
+from app.domain.where.parsing import parse_where
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage, hash_key
 from app.storage.uow import UnitOfWork
@@ -201,6 +202,21 @@ async def test_labels_find_a_tenants_own_memories(
                     found = await tx.fetchval(statement, EVERYTHING, home | {"where_labels": escape})
                     assert set(found) <= {memory.id}
     assert await raw.fetchval(statement, EVERYTHING, json.dumps(home)) == []
+
+
+async def test_numbers_find_a_tenants_own_memories(
+    uow: UnitOfWork, journal: Journal, raw: asyncpg.Connection, a: Principal, b: Principal
+) -> None:
+    numbered: dict[str, Any] = {"metadata": {"score": 0.9}}
+    ours, theirs = [await remembered(journal, tenant, **numbered) for tenant in (a, b)]
+    await remembered(journal, a, "Maya drank tea.", metadata={"score": 0.2})
+    high = {**Filters(where=parse_where({"metadata.score": {"gt": 0.5}})).row_conditions()}
+    statement = "SELECT numbered_memories(NULL, $1, $2, $3)"
+    for scope, memory in ((a, ours), (b, theirs)):
+        async with uow.read(scope) as tx:
+            assert await tx.fetchval(statement, EVERYTHING, high, 1) == [memory.id]
+            assert await tx.fetchval(statement, EVERYTHING, high, 0) is None
+    assert await raw.fetchval(statement, EVERYTHING, json.dumps(high), 1) == []
 
 
 async def test_a_path_that_finds_many_is_left_to_others(uow: UnitOfWork, journal: Journal, a: Principal) -> None:

@@ -8,11 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from app.domain.where.tree import FIELDS, Group, Kind, Leaf, Node, Not, Value, leaves_of
+from app.domain.where.numbers import Limit, labels_within
+from app.domain.where.tree import FIELDS, Group, Kind, Leaf, Node, Not, Value, conjuncts_of, leaves_of
 
 _SIGNS: Final[Mapping[str, str]] = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_MAX_RANGES: Final = 2
+_MAX_LIMITS: Final = 4
+"""A range is either of so many limits, of which each has up to 320 labels."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -23,13 +27,27 @@ class WherePath:
     If `fields` is `metadata` alone, it reads the metadata themselves.
 
     `labels`: a path into an object with `tags`, `metadata` and `keys`, the names of the metadata's keys, which every
-    matching memory fulfils and an index serves; None if there is none.
+    matching memory fulfils and an index serves; None if there is none. `ranges`: the same of its numbers, which another
+    index serves.
     """
 
     path: str
     values: Mapping[str, Any]
     fields: tuple[str, ...]
     labels: str | None
+    ranges: "NumberRanges | None"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberRanges:
+    """Ranges in which every matching memory has numbers.
+
+    `labels`: of each of at most two conditions, the labels by the metadata's first key; a memory has one of each.
+    `path` is the path into the metadata that tells the same of a memory at hand.
+    """
+
+    labels: tuple[Mapping[str, list[int]], ...]
+    path: str
 
 
 def render_where(node: Node, kinds: Mapping[str, Kind] = FIELDS) -> WherePath:
@@ -37,7 +55,7 @@ def render_where(node: Node, kinds: Mapping[str, Kind] = FIELDS) -> WherePath:
     fields = sorted({leaf.field for leaf in leaves_of(node)})
     writer = _Writer(kinds, in_list=fields != ["metadata"])
     path = writer.write_node(node)
-    return WherePath(path, writer.values, tuple(fields), _write_labels(node))
+    return WherePath(path, writer.values, tuple(fields), _write_labels(node), _find_ranges(node))
 
 
 @dataclass(slots=True)
@@ -125,3 +143,44 @@ def _write_labels(node: Node) -> str | None:
         if node.keys and node.operator not in ("ne", "nin") and (node.operator != "exists" or node.values[0]):
             return f"exists(@.keys ? (@ == {_quote(node.keys[0])}))"
     return None
+
+
+def _find_ranges(node: Node) -> NumberRanges | None:
+    """Return the first ranges of numbers that must be true, None if there is none."""
+    found = [limits for limits in map(_limits_of, conjuncts_of(node)) if limits and len(limits) <= _MAX_LIMITS]
+    if not found:
+        return None
+    ranges = found[:_MAX_RANGES]
+    return NumberRanges(
+        tuple(map(_label_limits, ranges)), " && ".join(f"({_write_limits(limits)})" for limits in ranges)
+    )
+
+
+def _limits_of(node: Node) -> list[Leaf]:
+    """Return limits of numbers of which one is true wherever the node is; none if there are no such."""
+    if isinstance(node, Leaf):
+        is_limit = node.operator in _SIGNS and bool(node.keys) and not isinstance(node.values[0], str)
+        return [node] if is_limit else []
+    if isinstance(node, Group):
+        parts = [_limits_of(part) for part in node.parts]
+        if node.operator == "and":
+            return next((limits for limits in parts if limits), [])
+        return [limit for limits in parts for limit in limits] if all(parts) else []
+    return []
+
+
+def _label_limits(limits: list[Leaf]) -> Mapping[str, list[int]]:
+    """Return the labels of the numbers within any of the limits, by the first key."""
+    labels: dict[str, list[int]] = {}
+    for limit in limits:
+        within = labels_within(cast(Limit, limit.operator), cast(float, limit.values[0]))
+        labels[limit.keys[0]] = [*labels.get(limit.keys[0], ()), *within]
+    return labels
+
+
+def _write_limits(limits: list[Leaf]) -> str:
+    """Return the predicate that a number is within any of the limits."""
+    return " || ".join(
+        f"exists(${_write_keys(limit.keys)} ? (@ {_SIGNS[limit.operator]} {json.dumps(limit.values[0])}))"
+        for limit in limits
+    )

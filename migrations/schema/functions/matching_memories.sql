@@ -13,23 +13,29 @@ DECLARE
     v_last bigint := coalesce(p_user, 9223372036854775807);
     v_labels jsonpath := CASE WHEN p_filters ? 'where_labels'
         THEN format('$."%s" ? (%s)', p_tenant, p_filters->>'where_labels')::jsonpath END;
+    v_numbers jsonpath := p_filters->>'where_numbers';
     v_matching int;
     v_labelled int;
+    v_numbered int;
     v_ids uuid[];
 BEGIN
-    -- the rows behind the first few tell in a millisecond that many match, or that many have the labels, of which the
-    -- index would read all before the first row; who has no more rows is read whole
+    -- the rows behind the first few tell in a millisecond that many match, or that many have the labels or numbers, of
+    -- which the index would read all before the first row; who has no more rows is read whole
     SELECT count(*) FILTER (WHERE memory_matches(m, p_filters)),
-           count(*) FILTER (WHERE labels_of(m.tenant_id, m.tags, m.metadata) @? v_labels)
-        INTO v_matching, v_labelled FROM (
+           count(*) FILTER (WHERE labels_of(m.tenant_id, m.tags, m.metadata) @? v_labels),
+           count(*) FILTER (WHERE jsonb_path_match(m.metadata, v_numbers))
+        INTO v_matching, v_labelled, v_numbered FROM (
             SELECT * FROM memories w WHERE w.tenant_id = p_tenant AND w.user_pk BETWEEN v_first AND v_last
             AND w.state = 'active' AND w.type <> 'chunk' AND w.category = ANY (p_categories)
             OFFSET coalesce(p_limit, v_few) LIMIT v_sample) m;
     IF p_limit IS NOT NULL AND v_matching > v_sample / 8 THEN RETURN NULL; END IF;
-    IF v_labels IS NOT NULL AND v_labelled <= v_sample / 8 AND (p_user IS NULL OR (SELECT count(*) FROM (
+    v_labelled := CASE WHEN v_labels IS NOT NULL THEN v_labelled ELSE v_sample END;
+    v_numbered := CASE WHEN v_numbers IS NOT NULL THEN v_numbered ELSE v_sample END;
+    IF least(v_labelled, v_numbered) <= v_sample / 8 AND (p_user IS NULL OR (SELECT count(*) FROM (
             SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
             AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
-        v_ids := labelled_memories(p_user, p_categories, p_filters, v_many);
+        v_ids := CASE WHEN v_numbered < v_labelled THEN numbered_memories(p_user, p_categories, p_filters, v_many)
+                      ELSE labelled_memories(p_user, p_categories, p_filters, v_many) END;
         IF v_ids IS NOT NULL OR (p_user IS NULL AND p_limit IS NOT NULL) THEN
             RETURN v_ids[:coalesce(p_limit, v_many)];
         END IF;
@@ -44,5 +50,5 @@ BEGIN
         AND memory_matches(m, p_filters) LIMIT p_limit);
 END $function$;
 COMMENT ON FUNCTION matching_memories(uuid,bigint,text[],jsonb,integer) IS 'Return the active memories, no chunks, of a user or of all (NULL) that match the filters; at most p_limit (NULL:
-all), or NULL if they seem to be more. Its plan knows the filters, so indexes serve them. The index of labels serves
-who has many memories, if few have the labels.';
+all), or NULL if they seem to be more. Its plan knows the filters, so indexes serve them. The indexes of labels and
+of numbers serve who has many memories, if few have the labels or the numbers.';

@@ -59,6 +59,7 @@ CREATE INDEX memories_expiring ON memories USING btree (tenant_id, expires_at, u
 CREATE INDEX memories_filtered ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at, stored_at) WHERE state = 'active'::text AND type <> 'chunk'::text;
 CREATE INDEX memories_instructions ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC) WHERE state = 'active'::text AND ('standing-instruction'::text = ANY (tags));
 CREATE INDEX memories_labels ON memories USING gin (labels_of(tenant_id, tags, metadata) jsonb_path_ops) WHERE state = 'active'::text AND (tags <> '{}'::text[] OR metadata <> '{}'::jsonb);
+CREATE INDEX memories_numbers ON memories USING gin (number_labels(tenant_id, metadata)) WITH (gin_pending_list_limit='64') WHERE state = 'active'::text AND metadata @? 'strict $.**?(@.type() == "number")'::jsonpath;
 CREATE INDEX memories_pinned ON memories USING btree (tenant_id, created_at DESC, id DESC) WHERE pinned;
 CREATE INDEX memories_purgeable ON memories USING btree (tenant_id, purge_at) WHERE purge_at IS NOT NULL;
 CREATE INDEX memories_summaries ON memories USING btree (tenant_id, user_pk, thread_id) WHERE type = 'summary'::text AND state = 'active'::text;

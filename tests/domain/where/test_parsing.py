@@ -196,6 +196,29 @@ def test_a_number_that_no_column_has_stays_in_the_path(value: float) -> None:
     assert (conditions.get("importance_min"), conditions["where_values"]) == (None, {"v0": [value]})
 
 
+def test_an_index_of_numbers_serves_ranges_that_must_be_true() -> None:
+    def ranges(where: dict[str, Any]) -> tuple[list[set[str]], str | None]:
+        conditions = Filters(where=parse_where(where)).row_conditions()
+        return [set(labels) for labels in conditions.get("where_ranges", ())], conditions.get("where_numbers")
+
+    low, high, other = {"metadata.a": {"gt": 1}}, {"metadata.a": {"lt": 2.5}}, {"metadata.b.c": {"gte": -3}}
+    assert ranges(low) == ([{"a"}], '(exists($."a" ? (@ > 1)))')
+    both = '(exists($."a" ? (@ > 1))) && (exists($."a" ? (@ < 2.5)))'
+    assert ranges({"metadata.a": {"gt": 1, "lt": 2.5}, "tags": "x"}) == ([{"a"}, {"a"}], both)
+    assert ranges({"and": [low, high, other]}) == ranges({"and": [low, high]})
+    assert ranges({"or": [low, other]}) == ([{"a", "b"}], '(exists($."a" ? (@ > 1)) || exists($."b"."c" ? (@ >= -3)))')
+    assert ranges({"or": [low, {"and": [{"pinned": True}, other]}]}) == ranges({"or": [low, other]})
+    for none in (
+        {"or": [low, {"pinned": True}]},
+        {"or": [low] * 5},
+        {"not": low},
+        {"metadata.a": {"gt": "1"}},
+        {"importance": {"gt": 2.5}},
+        {"metadata.a": 1},
+    ):
+        assert ranges(none) == ([], None)
+
+
 def test_an_index_serves_what_must_be_equal_and_what_needs_a_key() -> None:
     def labels(where: dict[str, Any]) -> str | None:
         node = parse_where(where)

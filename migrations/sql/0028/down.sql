@@ -1,0 +1,49 @@
+-- Return the active memories, no chunks, of a user or of all (NULL) that match the filters; at most p_limit (NULL:
+-- all), or NULL if they seem to be more. Its plan knows the filters, so indexes serve them. The index of labels serves
+-- who has many memories, if few have the labels.
+CREATE OR REPLACE FUNCTION matching_memories(
+    p_tenant uuid, p_user bigint, p_categories text[], p_filters jsonb, p_limit int) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET random_page_cost = 1.1 AS $$
+DECLARE
+    v_many CONSTANT int := 5000;
+    v_few CONSTANT int := 500;
+    v_sample CONSTANT int := 200;
+    v_first bigint := coalesce(p_user, 0);  -- bounds in variables, so that the index is used
+    v_last bigint := coalesce(p_user, 9223372036854775807);
+    v_labels jsonpath := CASE WHEN p_filters ? 'where_labels'
+        THEN format('$."%s" ? (%s)', p_tenant, p_filters->>'where_labels')::jsonpath END;
+    v_matching int;
+    v_labelled int;
+    v_ids uuid[];
+BEGIN
+    -- the rows behind the first few tell in a millisecond that many match, or that many have the labels, of which the
+    -- index would read all before the first row; who has no more rows is read whole
+    SELECT count(*) FILTER (WHERE memory_matches(m, p_filters)),
+           count(*) FILTER (WHERE labels_of(m.tenant_id, m.tags, m.metadata) @? v_labels)
+        INTO v_matching, v_labelled FROM (
+            SELECT * FROM memories w WHERE w.tenant_id = p_tenant AND w.user_pk BETWEEN v_first AND v_last
+            AND w.state = 'active' AND w.type <> 'chunk' AND w.category = ANY (p_categories)
+            OFFSET coalesce(p_limit, v_few) LIMIT v_sample) m;
+    IF p_limit IS NOT NULL AND v_matching > v_sample / 8 THEN RETURN NULL; END IF;
+    IF v_labels IS NOT NULL AND v_labelled <= v_sample / 8 AND (p_user IS NULL OR (SELECT count(*) FROM (
+            SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
+            AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
+        v_ids := labelled_memories(p_user, p_categories, p_filters, v_many);
+        IF v_ids IS NOT NULL OR (p_user IS NULL AND p_limit IS NOT NULL) THEN
+            RETURN v_ids[:coalesce(p_limit, v_many)];
+        END IF;
+    END IF;
+    IF p_user IS NULL THEN
+        RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+            AND memory_matches(m, p_filters) LIMIT p_limit);
+    END IF;
+    RETURN ARRAY(SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user
+        AND m.state = 'active' AND m.type <> 'chunk' AND m.category = ANY (p_categories)
+        AND memory_matches(m, p_filters) LIMIT p_limit);
+END $$;
+
+DROP FUNCTION numbered_memories(bigint, text[], jsonb, int);
+DROP FUNCTION hashed_labels(uuid, jsonb);
+DROP INDEX memories_numbers;
+DROP FUNCTION number_labels(uuid, jsonb);
