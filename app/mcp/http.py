@@ -1,12 +1,12 @@
 """The MCP endpoint /mcp over streamable HTTP: it takes the API keys of the routes, and checks Host and Origin."""
 
-import asyncio
-import gc
 import ipaddress
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from mnema_wire.unique_keys import RepeatedKey, check_unique_keys
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,15 +21,13 @@ from app.bootstrap import Application
 from app.domain.errors import InvalidInput, MnemaError, RateLimited, ScopeRequired, Unauthenticated
 from app.domain.principal import Principal as Caller
 from app.mcp.connection import open_connection
-from app.shares import SharedThreads
+from app.mcp.server import MemoryServer
+from app.mcp.tools import TOOLS
 from app.usecases.offload import offload_if_large
 
 PATH = "/mcp"
 PARAMETERS = frozenset({"names"})
 NAMES = ("plain", "dotted")
-Protocol = tuple[ASGIApp, frozenset[str]]
-"""An application that handles the messages, and the scopes of keys that can call a tool."""
-_THREAD = SharedThreads(1, "mcp")
 
 
 class McpEndpoint:
@@ -40,35 +38,23 @@ class McpEndpoint:
 
     def __init__(self) -> None:
         self._app: Application | None = None
-        self._wanted = asyncio.Event()
-        self._opened: asyncio.Future[Protocol] | None = None
+        self._protocol: ASGIApp | None = None
 
     @asynccontextmanager
     async def open_endpoint(self, app: Application) -> AsyncIterator[None]:
         """Serve `app` until the block ends. Requests that still run then are cancelled."""
-        self._app = app
-        self._wanted.clear()
-        self._opened = opened = asyncio.get_running_loop().create_future()
-        keeper = asyncio.create_task(self._keep_open(app, opened))
-        try:
+        manager = StreamableHTTPSessionManager(
+            MemoryServer(app).build_server(),
+            stateless=True,
+            json_response=True,
+            max_request_body_size=app.parts.settings.max_body_bytes,
+            # app.mcp.http checks hosts and origins instead
+            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        async with manager.run():
+            self._app = app
+            self._protocol = manager.asgi_app
             yield
-        finally:
-            keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
-
-    async def _keep_open(self, app: Application, opened: asyncio.Future[Protocol]) -> None:
-        """Wait for the first request, then open the protocol and keep it open. The SDK ends it in the same task."""
-        await self._wanted.wait()
-        try:
-            open_protocol = await _THREAD.run(_import_protocol)
-            async with open_protocol(app) as protocol:
-                opened.set_result(protocol)
-                await asyncio.Event().wait()
-        except Exception as error:
-            if opened.done():
-                raise
-            opened.set_exception(error)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one POST.
@@ -76,7 +62,7 @@ class McpEndpoint:
         Raise HostNotAllowed, OriginNotAllowed, Unauthenticated, ScopeRequired or InvalidInput, and AgentNotAllowed or
         UnknownAgent for the agent of a header. Other errors are JSON-RPC answers.
         """
-        if self._app is None or self._opened is None:
+        if self._app is None or self._protocol is None:
             raise RuntimeError("the application has not started")
         # RFC 9110: blanks around a value do not belong to it, but the SDK compares values with their blanks
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
@@ -85,9 +71,7 @@ class McpEndpoint:
         check_origin(request, self._app.parts.settings.cors_origins)
         check_parameter_names(PARAMETERS, frozenset(), request.query_params)
         caller = await identify_principal(self._app, request)
-        self._wanted.set()
-        handle, scopes = await asyncio.shield(self._opened)
-        if not any(caller.has_scope(scope) for scope in scopes):
+        if not any(caller.has_scope(tool.scope) for tool in TOOLS):
             raise ScopeRequired("MCP needs a key with scope 'query' or 'write'")
         names = request.query_params.get("names", "plain")
         if names not in NAMES:
@@ -96,7 +80,7 @@ class McpEndpoint:
         request.state.refusal = await self._rate_limit_error(caller)
         request.state.dotted_names = names == "dotted"
         content = await self._read_body(request, caller)
-        await handle(scope, replay_body(content, receive), send)
+        await self._protocol(scope, replay_body(content, receive), send)
 
     async def _read_body(self, request: Request, caller: Caller) -> bytes:
         """Return the whole body. The tool reports a key that has ended meanwhile, and equal keys in one object."""
@@ -127,13 +111,6 @@ class McpEndpoint:
         except RateLimited as error:
             return error
         return None
-
-
-def _import_protocol() -> Callable[[Application], AbstractAsyncContextManager[Protocol]]:
-    from app.mcp.protocol import open_protocol  # a server without MCP clients never needs it
-
-    gc.freeze()  # as at the start: a collection of its objects would stop every request
-    return open_protocol
 
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
