@@ -48,14 +48,7 @@ def measure_command(tree: Path, arguments: Sequence[str], variables: Mapping[str
 def measure_server(tree: Path, variables: Mapping[str, str], log: Path) -> float:
     """Return the CPU seconds of a server until it is ready."""
     port = free_port()
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "app.api",
-        "--port",
-        str(port),
-    ]  # -P: the current folder is not imported from
+    command = [sys.executable, "-P", "-m", "app.api", "--port", str(port)]
     paths = {"PYTHONPATH": f"{tree}:{tree / 'sdk'}"}
     with running_command(command, log=log, variables=dict(variables) | paths, port=port) as (process, _port):
         return cpu_time.family_seconds(process.pid) or 0.0
@@ -79,7 +72,9 @@ def measure_all(trees: Sequence[Path], rounds: int) -> dict[str, list[float]]:
             for tree_at, tree in enumerate(trees):
                 taken = {name: measure_command(tree, words, variables) for name, words in COMMANDS.items()}
                 taken[SERVE] = measure_server(tree, variables, site.home.path / "start.log")
-                for name, seconds in taken.items() if number else ():  # the first round compiles the bytecode
+                if number == 0:  # it has compiled the bytecode
+                    continue
+                for name, seconds in taken.items():
                     found.setdefault(name, [[] for _tree in trees])[tree_at].append(seconds)
         return {name: [min(taken) for taken in of_trees] for name, of_trees in found.items()}
 

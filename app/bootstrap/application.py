@@ -223,7 +223,13 @@ async def _run_in_background(
         with suppress(DatabaseUnavailable):  # the clock goes on without the database, and /ready reports the failure
             await clock.follow_database()
 
-    compiling = asyncio.create_task(asyncio.to_thread(english.compile_patterns))  # no request needs to wait for them
+    async def compile_patterns() -> None:
+        try:
+            await asyncio.to_thread(english.compile_patterns)
+        except Exception:
+            log.exception("patterns_not_compiled")
+
+    compiling = asyncio.create_task(compile_patterns())  # an early request compiles the patterns that it reads
     try:
         async with (
             run_periodically(app.parts.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
@@ -238,11 +244,11 @@ async def _run_in_background(
         ):
             yield app
     finally:
-        await compiling
         await app.webhooks.close()
         await app.chat.kept.close()
         await app.tenancy.limits.close()
         await asyncio.to_thread(app.parts.publisher.close)
+        await compiling
 
 
 def _build_use_cases(parts: SharedParts) -> Application:

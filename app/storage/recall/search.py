@@ -108,7 +108,7 @@ class SearchStorage:
     async def recall(self, tx: ReadTx, principal: Principal, search: Search) -> Recalled:
         """Return the candidates of `find_candidates`, and whether the user may have standing instructions.
 
-        The answer comes from the snapshot of the search: an instruction that is stored later counts from the next one.
+        The instructions are looked up after the search: one that is stored later counts from the next query.
         """
         if not search.moments.is_now:
             return Recalled(await self._find_former(tx, principal, search))

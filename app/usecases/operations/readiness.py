@@ -41,7 +41,8 @@ READ_ONLY = (
 )
 EMBEDDER = "Check MNEMA_EMBEDDING_BASE_URL and its endpoint; for the local model, check that MNEMA_HOME is writable."
 RERANKER = (
-    "Check MNEMA_RERANKER_BASE_URL and its endpoint; for fastembed, check that its model files can be downloaded."
+    "Check MNEMA_RERANKER_BASE_URL and its endpoint; for local, check the files in MNEMA_RERANKER_MODEL; "
+    "for fastembed, check that its model files can be downloaded."
 )
 BLOBS = "Check MNEMA_BLOB_S3_* and that the keys may read and list the bucket."
 LLM = "Check MNEMA_LLM_BASE_URL and its endpoint."

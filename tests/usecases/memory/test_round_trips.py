@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from statistics import median
 from uuid import uuid4
 
 import asyncpg
@@ -54,8 +55,8 @@ async def test_the_proxy_counts_a_flight_for_every_time_the_client_waits(proxy: 
 
 async def test_a_write_takes_two_round_trips_at_most(proxy: CountingProxy) -> None:
     counts = await count_round_trips(proxy, rounds=5)
-    # the least, because the server's own work in the background takes some, too
-    warm = {kind: min(numbers) for kind, numbers in counts.items() if kind != COLD}
+    # the middle one, because the server's own work in the background may take one, too
+    warm = {kind: median(numbers) for kind, numbers in counts.items() if kind != COLD}
     assert len(warm) == 3
     assert all(1 <= number <= MOST_TRIPS for number in warm.values())
     assert warm["turn"] == 1

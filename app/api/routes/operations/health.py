@@ -44,7 +44,7 @@ async def health(app: App) -> Health:
 
 def _reranker_name(kind: str, model: str) -> str:
     """Return the model's name. Return the kind if the model has no name, or if its name is a path of files."""
-    return kind if not model or model.startswith((".", "/", "~")) else model
+    return kind if not model or kind == "local" or model.startswith((".", "/", "~")) else model
 
 
 @router.get("/ready", responses={503: {"model": Readiness, "description": "Not ready"}})
