@@ -20,7 +20,7 @@ import pytest
 
 from tests.effort import DEEP
 
-QUICK_S: Final = 120
+QUICK_S: Final = 300
 LONG_S: Final = 1500 if DEEP else 600
 GRACE_S: Final = 30
 """The most seconds that a cancelled test has to clean up until the alarm ends that too."""
