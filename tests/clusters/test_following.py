@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 import asyncpg
 import pytest
 
-from app.bootstrap.clusters import migrate_clusters
+from app.bootstrap.cluster_migration import migrate_clusters
 from app.domain.errors import WrongState
 from app.domain.principal import Principal
 from app.storage.clusters import following
