@@ -15,6 +15,7 @@ from app.storage.clusters.homes import Homes
 from app.storage.clusters.move_session import MoveCluster
 from app.storage.identity import new_id
 from app.usecases.clusters.move import MoveTenants
+from tests.background import until
 from tests.cli.in_process import mnema
 from tests.clusters.callers import caller_in
 from tests.clusters.moving import read_clusters
@@ -50,6 +51,12 @@ async def caller(two_clusters: ClusterServers, served: Served) -> Caller:
     async with connected(two_clusters.superusers["second"]) as sql:
         away = "INSERT INTO residences (tenant_id, state, epoch) VALUES ($1, 'away', 1)"
         await sql.execute(away, made.scope.tenant_id)
+
+        async def is_placed() -> bool:
+            known = "SELECT EXISTS (SELECT FROM placements WHERE tenant_id = $1)"
+            return bool(await sql.fetchval(known, made.scope.tenant_id))
+
+        await until(is_placed, "the directory in the second cluster")  # a copy that does not know the home stays
     return made
 
 
