@@ -17,13 +17,18 @@ DECLARE
     v_matching int;
     v_labelled int;
     v_numbered int;
+    v_large boolean := p_user IS NULL;
     v_ids uuid[];
 BEGIN
+    IF NOT v_large AND (v_labels IS NOT NULL OR v_numbers IS NOT NULL) THEN
+        SELECT count(*) = v_many INTO v_large FROM (SELECT FROM memories m WHERE m.tenant_id = p_tenant
+            AND m.user_pk = p_user AND m.state = 'active' AND m.type <> 'chunk' LIMIT v_many) counted;
+    END IF;
     -- the rows behind the first few tell in a millisecond that many match, or that many have the labels or numbers, of
     -- which the index would read all before the first row; who has no more rows is read whole
     SELECT count(*) FILTER (WHERE memory_matches(m, p_filters)),
-           count(*) FILTER (WHERE labels_of(m.tenant_id, m.tags, m.metadata) @? v_labels),
-           count(*) FILTER (WHERE jsonb_path_match(m.metadata, v_numbers))
+           count(*) FILTER (WHERE v_large AND labels_of(m.tenant_id, m.tags, m.metadata) @? v_labels),
+           count(*) FILTER (WHERE v_large AND jsonb_path_match(m.metadata, v_numbers))
         INTO v_matching, v_labelled, v_numbered FROM (
             SELECT * FROM memories w WHERE w.tenant_id = p_tenant AND w.user_pk BETWEEN v_first AND v_last
             AND w.state = 'active' AND w.type <> 'chunk' AND w.category = ANY (p_categories)
@@ -31,9 +36,7 @@ BEGIN
     IF p_limit IS NOT NULL AND v_matching > v_sample / 8 THEN RETURN NULL; END IF;
     v_labelled := CASE WHEN v_labels IS NOT NULL THEN v_labelled ELSE v_sample END;
     v_numbered := CASE WHEN v_numbers IS NOT NULL THEN v_numbered ELSE v_sample END;
-    IF least(v_labelled, v_numbered) <= v_sample / 8 AND (p_user IS NULL OR (SELECT count(*) FROM (
-            SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.user_pk = p_user AND m.state = 'active'
-            AND m.type <> 'chunk' LIMIT v_many) counted) = v_many) THEN
+    IF v_large AND least(v_labelled, v_numbered) <= v_sample / 8 THEN
         v_ids := CASE WHEN v_numbered < v_labelled THEN numbered_memories(p_user, p_categories, p_filters, v_many)
                       ELSE labelled_memories(p_user, p_categories, p_filters, v_many) END;
         IF v_ids IS NOT NULL OR (p_user IS NULL AND p_limit IS NOT NULL) THEN
