@@ -328,7 +328,8 @@ class MoveTenants:
         """Replicate until every table follows the source."""
         if not await residences.is_home(run.source, move.tenant_id):
             return await run.rows.advance(move, MoveStep.resume)
-        faults, waits = CopyFaults(self._policy.copy_faults_s), CopyWaits(self._policy.copy_waits_s)
+        faults = CopyFaults(self._policy.copy_faults_s)
+        waits = CopyWaits(self._policy.copy_waits_s)
         subscription = await replication.start_copy(run.source, run.target, move, list(run.tables))
         move = await run.rows.advance(move, MoveStep.copy, {"subscription": subscription})  # names its tables' slots
         while move.step is MoveStep.copy and not move.is_aborted:
