@@ -56,7 +56,7 @@ def tiny() -> Weights:
     arrays |= {f"{norm}.bias": normal(width) for norm in norms}
     weights = Weights(arrays, CONFIG)
     texts = [chance.integers(0, WORDS, 12).tolist() for _ in range(100)]
-    return Weights(arrays, CONFIG, fit_codes(weights, measure_ranges(weights, texts)))
+    return Weights(arrays, CONFIG, fit_codes(weights, measure_ranges(weights, texts), 0.85))
 
 
 def test_a_text_has_nearly_its_vectors_in_float32_beside_any_other_text(tiny: Weights) -> None:

@@ -8,8 +8,10 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from app.providers.embeddings import onnx_files, onnx_graph
+from app.providers.embeddings import onnx_files
+from app.providers.embeddings.activation_codes import ActivationCodes
 from app.providers.embeddings.batches import plan_batches
+from app.providers.embeddings.fitted_graph import FittedGraph, quantise_columns
 from app.providers.embeddings.local import LoadedModel
 from app.providers.embeddings.local_model import Weights
 from app.providers.embeddings.minilm import MiniLM
@@ -37,7 +39,7 @@ def test_int8_stays_near_float32() -> None:
 
 def test_no_pair_of_weights_can_overflow_16_bits() -> None:
     weight = np.random.default_rng(1).standard_normal((384, 96)).astype(np.float32)
-    codes, scale = onnx_graph.quantise_columns(weight)
+    codes, scale = quantise_columns(weight)
     pairs = np.abs(codes.astype(np.int32))
     assert (pairs[0::2] + pairs[1::2]).max() * 255 <= 32767
     assert np.abs(codes * scale - weight).max() <= scale.max() * 0.51
@@ -47,12 +49,12 @@ def test_no_pair_of_weights_can_overflow_16_bits() -> None:
 def test_processes_that_start_together_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
 
-    class Counting(onnx_graph.EncoderGraph):
-        def __init__(self, weights: Weights, precision: onnx_graph.Precision) -> None:
-            built.append(precision)
-            super().__init__(weights, precision)
+    class Counting(FittedGraph):
+        def __init__(self, weights: Weights, codes: ActivationCodes) -> None:
+            built.append("int8")
+            super().__init__(weights, codes)
 
-    monkeypatch.setattr(onnx_files, "EncoderGraph", Counting)
+    monkeypatch.setattr(onnx_files, "FittedGraph", Counting)
     with ThreadPoolExecutor(4) as pool:
         paths = set(pool.map(lambda _: onnx_files.ensure_graph(tmp_path / "new", MiniLM()), range(4)))
     assert built == ["int8"]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from app.domain.recall.late_interaction import is_content
+from app.providers.embeddings.activation_codes import read_codes
 from app.providers.embeddings.local_model import LocalModel, Weights
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 NAME: Final = "all-MiniLM-L6-v2"
+ACTIVATIONS: Final = Path(__file__).with_name("minilm_activations.json")
 
 
 class MiniLM(LocalModel):
@@ -34,14 +36,15 @@ class MiniLM(LocalModel):
         with (self._folder / "model.safetensors").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
         digest.update((self._folder / "config.json").read_bytes())
+        digest.update(ACTIVATIONS.read_bytes())
         return digest.hexdigest()[:12]
 
     def read_weights(self) -> Weights:
-        """Return the weights."""
+        """Return the weights, and the codes of `bench/fit_activations.py`."""
         from safetensors.numpy import load_file
 
         config = json.loads((self._folder / "config.json").read_text(encoding="utf-8"))
-        return Weights(load_file(self._folder / "model.safetensors"), config)
+        return Weights(load_file(self._folder / "model.safetensors"), config, read_codes(ACTIVATIONS))
 
     def read_tokenizer(self) -> "Tokenizer":
         """Return the tokenizer, without the file's truncation and padding."""

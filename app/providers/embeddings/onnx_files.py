@@ -13,104 +13,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import structlog
 from filelock import FileLock
-from numpy.typing import NDArray
 
-from app.providers.embeddings.activation_codes import GELU_ZERO, ZERO, ActivationCodes
+from app.providers.embeddings.fitted_graph import FittedGraph
 from app.providers.embeddings.local_model import LocalModel, Weights
-from app.providers.embeddings.onnx_graph import EncoderGraph, Precision, quantise_columns
+from app.providers.embeddings.onnx_graph import EncoderGraph, Precision
 from app.providers.onnx_telemetry import disable_telemetry
-
-_QUERY, _OUTPUT, _INNER = range(3)
-"""The places of the inputs in `ActivationCodes.center` and `step`."""
-
-
-class FittedGraph(EncoderGraph):
-    """A builder of an encoder in integers."""
-
-    def __init__(self, weights: Weights, codes: ActivationCodes) -> None:
-        super().__init__(weights, "int8")
-        self.codes = codes
-
-    def encode_tokens(self, bias: str) -> str:
-        """Add all layers; return the last hidden state. `bias` is (batch, 1, 1, seq)."""
-        mask = self.token_mask(bias)
-        x = self.centered_norm(self.embedding_sum(), "embeddings.LayerNorm", self.codes.center[0, _QUERY])
-        for layer in range(len(self.codes.center)):
-            x = self.fitted_layer(x, layer, mask)
-        return self.add_node("Identity", [x], "token_embeddings")
-
-    def fitted_layer(self, x: str, layer: int, mask: str) -> str:
-        """Add one transformer block. Its input has the center of its attention, its output that of the next block."""
-        name = f"encoder.layer.{layer}"
-        center = self.codes.center[layer]
-        step = self.codes.step[layer]
-        mixed = self.fitted_attention(x, layer, mask)
-        weight, bias = self.dense_weights(f"{name}.attention.output.dense")
-        bias = bias + center[_OUTPUT] @ weight + center[_QUERY]
-        total = self.add_node("Add", [x, self.coded_dense(mixed, f"{name}.mixed", weight, bias, step[_OUTPUT])])
-        x = self.centered_norm(total, f"{name}.attention.output.LayerNorm", center[_INNER])
-        weight, bias = self.dense_weights(f"{name}.intermediate.dense")
-        bias = bias + center[_INNER] @ weight
-        divided = self.divide_steps(x, f"{name}.inner", step[_INNER])
-        inner = self.add_node("Gelu", [self.coded_dense(divided, f"{name}.inner", weight, bias, step[_INNER])])
-        weight, bias = self.dense_weights(f"{name}.output.dense")
-        inner_step = self.codes.inner_step[layer]
-        divided = self.divide_steps(inner, f"{name}.outer", inner_step)
-        outer = self.coded_dense(divided, f"{name}.outer", weight, bias + center[_INNER], inner_step, GELU_ZERO)
-        last = layer + 1 == len(self.codes.center)
-        after = np.zeros(self.width, np.float32) if last else self.codes.center[layer + 1, _QUERY]
-        return self.centered_norm(self.add_node("Add", [x, outer]), f"{name}.output.LayerNorm", after)
-
-    def fitted_attention(self, x: str, layer: int, mask: str) -> str:
-        """Add multi-head self-attention up to its output layer: values without their center, divided by their step."""
-        name = f"encoder.layer.{layer}.attention"
-        center = self.codes.center[layer]
-        step = self.codes.step[layer]
-        weight, bias = self.dense_weights(f"{name}.self.query", f"{name}.self.key", f"{name}.self.value")
-        bias = bias + center[_QUERY] @ weight
-        values = slice(2 * self.width, None)
-        weight[:, values] /= step[_OUTPUT]
-        bias[values] = (bias[values] - center[_OUTPUT]) / step[_OUTPUT]
-        divided = self.divide_steps(x, name, step[_QUERY])
-        return self.mix_tokens(self.coded_dense(divided, name, weight, bias, step[_QUERY]), mask)
-
-    def centered_norm(self, x: str, name: str, center: NDArray[np.float32]) -> str:
-        """Add a LayerNorm over the last axis that takes a center away from each channel."""
-        scale = self.add_constant(f"{name}.weight", self.weights[f"{name}.weight"])
-        bias = self.add_constant(f"{name}.bias", self.weights[f"{name}.bias"] - center)
-        epsilon = self.config["layer_norm_eps"]
-        return self.add_node("LayerNormalization", [x, scale, bias], axis=-1, epsilon=epsilon)
-
-    def divide_steps(self, x: str, name: str, step: NDArray[np.float32]) -> str:
-        """Divide each channel by its step."""
-        return self.add_node("Mul", [x, self.add_constant(f"{name}.steps", 1 / step)])
-
-    def coded_dense(
-        self,
-        divided: str,
-        name: str,
-        weight: NDArray[np.float32],
-        bias: NDArray[np.float32],
-        step: NDArray[np.float32],
-        zero: int = ZERO,
-    ) -> str:
-        """Add a dense layer in integers. `divided` is its input in steps; `weight` is of the undivided one."""
-        zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))
-        quantised = self.add_node("QuantizeLinear", [divided, self.scalar_constant(1.0), zero_point])
-        codes, scale = quantise_columns(weight * step[:, None])
-        shift = self.add_constant(f"{name}.bias", bias.astype(np.float32))
-        return self.multiply_codes(quantised, name, codes, scale, zero_point, shift)
-
 
 if TYPE_CHECKING:
     import onnxruntime
     from onnx import ModelProto
 
 log = structlog.get_logger(__name__)
-BUILDER_VERSION = 6
+BUILDER_VERSION = 7
 """The version of both files, part of their names. Raise it whenever `build_graph` makes another graph."""
 MIN_MAPPED = 4096
 """Arrays of fewer bytes stay in the graph's file."""
@@ -133,10 +49,12 @@ def ensure_graph(cache_dir: Path, model: LocalModel, precision: Precision = "int
 
 
 def build_graph(weights: Weights, precision: Precision) -> EncoderGraph:
-    """Return the builder of a graph: in integers by fitted codes, if the model has them."""
-    if precision == "int8" and weights.codes is not None:
-        return FittedGraph(weights, weights.codes)
-    return EncoderGraph(weights, precision)
+    """Return the builder of a graph. Raise ValueError for int8 if no codes are fitted for the model."""
+    if precision == "fp32":
+        return EncoderGraph(weights)
+    if weights.codes is None:
+        raise ValueError("a graph in integers needs the codes of the model's activations")
+    return FittedGraph(weights, weights.codes)
 
 
 def open_session(cache_dir: Path, model: LocalModel, precision: Precision) -> "onnxruntime.InferenceSession":

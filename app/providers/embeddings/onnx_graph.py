@@ -4,18 +4,11 @@ Inputs `input_ids` and `attention_mask`: int64, (batch, seq). Token types are al
 position table. Outputs of one pass: `token_embeddings` (batch, seq, 384), the last hidden state, and
 `sentence_embedding` (batch, 384), its mean over the mask at unit length.
 
-`int8` has one scale a column for weights and one scale a token for activations. Ordinary dynamic quantisation has one
-scale for the whole activation tensor, so a text's vector depends on the other texts of its batch (cosine down to 0.973
-measured). One scale a token avoids that, and is nearer to float32 at the same speed.
-
-One node multiplies in integers and scales, and one does the attention. As single steps they take 6 to 8 % more time,
-with the same result to the last bit.
-
-Outside the attention, the tokens of all texts stand in one matrix (batch * seq, width). There, one node quantises a
-layer's input with one scale a row. In (batch, seq, width) it takes four nodes, and a short text 10 % more time.
+Queries, keys and values come from one dense layer, and one node does the attention.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,29 +23,18 @@ OPSET = 23
 IR_VERSION = 10
 MASKED = -10_000.0
 """A bias for the score of a masked position; exp() of it is 0 in float32."""
-GELU_FLOOR = -0.17
-"""A lower bound of GELU, so that its activations use all 256 codes instead of half of them."""
-LARGE_TABLE = 100_000
-"""The rows from which on a table of words has int8 rows, each with a scale: a quarter of the memory."""
-PAIR_LIMIT = 127
-"""The bound on |w0| + |w1| of two neighbouring int8 weights of a column, before rounding (which may add 1).
-
-x86 processors without VNNI add two uint8 x int8 products in 16 saturating bits: 255 * 128 still fits, so
-saturation never sets one host's vectors apart from another's.
-"""
 
 
 class EncoderGraph:
-    """A builder of one BERT encoder: its nodes and weights."""
+    """A builder of one BERT encoder in float32: its nodes and weights."""
 
-    runtime_domain = "com.microsoft"
-    """The domain of the runtime's own operators."""
+    operators: ClassVar[Mapping[str, int]] = {"": OPSET}
+    """The versions of the operators that it uses, by domain."""
 
-    def __init__(self, weights: Weights, precision: Precision) -> None:
+    def __init__(self, weights: Weights) -> None:
         from onnx import NodeProto, TensorProto
 
         self.types = TensorProto
-        self.precision = precision
         self.weights = weights.arrays
         self.config = weights.config
         self.heads: int = self.config["num_attention_heads"]
@@ -84,11 +66,9 @@ class EncoderGraph:
         """Return the name of a float32 scalar constant."""
         return self.add_constant(f"scalar_{value!r}", np.array(value, np.float32))
 
-    def linear_layer(self, x: str, *names: str, floor: float | None = None) -> str:
-        """Add dense layers of one input, side by side in the last axis. `floor`: a lower bound of x."""
+    def linear_layer(self, x: str, *names: str) -> str:
+        """Add dense layers of one input, side by side in the last axis."""
         weight, bias = self.dense_weights(*names)
-        if self.precision == "int8":
-            return self.linear_int8(x, names[0], weight, bias, floor)
         product = self.add_node("MatMul", [x, self.add_constant(f"{names[0]}.weight", weight)])
         return self.add_node("Add", [product, self.add_constant(f"{names[0]}.bias", bias)])
 
@@ -96,67 +76,6 @@ class EncoderGraph:
         """Return new arrays: the weights of dense layers of one input, shape (inputs, outputs), and their bias."""
         weight = np.concatenate([self.weights[f"{name}.weight"].T for name in names], axis=1)
         return weight, np.concatenate([self.weights[f"{name}.bias"] for name in names])
-
-    def linear_int8(
-        self, x: str, name: str, weight: NDArray[np.float32], bias: NDArray[np.float32], floor: float | None
-    ) -> str:
-        """Add a dense layer in integers: x = floor + step * code, with one step a token."""
-        codes, scale = quantise_columns(weight)
-        if floor is None:
-            peak = self.row_max(self.add_node("Abs", [x]))
-            levels = 127.0
-            zero = 128
-        else:
-            x = self.add_node("Sub", [x, self.scalar_constant(floor)])
-            peak = self.row_max(x)
-            levels = 255.0
-            zero = 0
-            bias = bias + np.float32(floor) * (codes * scale).sum(axis=0)
-        step = self.add_node("Div", [peak, self.scalar_constant(levels)])
-        zero_point = self.add_constant(f"zero_{zero}", np.array(zero, np.uint8))
-        zeros = self.add_node("Expand", [zero_point, self.token_count()])
-        quantised = self.add_node("QuantizeLinear", [x, step, zeros], axis=0)
-        scaled = self.multiply_codes(quantised, name, codes, scale, zero_point)
-        steps = self.add_node("Unsqueeze", [step, self.int_constant(1)])
-        return self.add_node("Add", [self.add_node("Mul", [scaled, steps]), self.add_constant(f"{name}.bias", bias)])
-
-    def multiply_codes(
-        self,
-        quantised: str,
-        name: str,
-        codes: NDArray[np.int8],
-        scale: NDArray[np.float32],
-        zero_point: str,
-        bias: str = "",
-    ) -> str:
-        """Multiply by the codes of a dense layer, in integers, and by its scale, a value for each column."""
-        inputs = [
-            quantised,
-            self.add_constant(f"{name}.codes", codes),
-            self.scalar_constant(1.0),  # the scale of the input
-            self.add_constant(f"{name}.scale", scale),
-            zero_point,
-            "",  # the weights have no zero point
-            bias,
-        ]
-        return self.add_node("MatMulIntegerToFloat", inputs, domain=self.runtime_domain)
-
-    def row_max(self, x: str) -> str:
-        """Add the maximum of each row of a matrix: (rows,)."""
-        return self.add_node("ReduceMax", [x, self.int_constant(-1)], keepdims=0)
-
-    def token_count(self) -> str:
-        """Add batch * seq, of shape (1,). The runtime merges equal nodes."""
-        return self.add_node("Shape", [self.add_node("Reshape", ["input_ids", self.int_constant(-1)])])
-
-    def join_tokens(self, x: str) -> str:
-        """Reshape (batch, seq, …) to the matrix (batch * seq, width)."""
-        return self.add_node("Reshape", [x, self.int_constant(-1, self.width)])
-
-    def part_tokens(self, x: str, *sizes: int, output: str = "") -> str:
-        """Reshape a matrix of all tokens to (batch, seq, *sizes)."""
-        shape = [self.add_node("Shape", ["input_ids"]), self.int_constant(*sizes)]
-        return self.add_node("Reshape", [x, self.add_node("Concat", shape, axis=0)], output)
 
     def split_thirds(self, x: str) -> list[str]:
         """Split (batch, seq, 3 * size) into three of (batch, seq, size)."""
@@ -185,13 +104,7 @@ class EncoderGraph:
 
     def word_vectors(self, table: NDArray[np.float32]) -> str:
         """Add the rows of the words, of shape (batch, seq, width)."""
-        if self.precision == "fp32" or len(table) < LARGE_TABLE:
-            return self.add_node("Gather", [self.add_constant("words", table), "input_ids"])
-        scale = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-9) / 127
-        rows = self.add_constant("words.codes", np.rint(table / scale).astype(np.int8))
-        scales = self.add_constant("words.scale", scale.astype(np.float32))
-        codes = self.add_node("Cast", [self.add_node("Gather", [rows, "input_ids"])], to=self.types.FLOAT)
-        return self.add_node("Mul", [codes, self.add_node("Gather", [scales, "input_ids"])])
+        return self.add_node("Gather", [self.add_constant("words", table), "input_ids"])
 
     def token_mask(self, bias: str) -> str:
         """Repeat `bias`, of shape (batch, 1, 1, seq), for each token: the attention wants (batch, 1, seq, seq)."""
@@ -205,26 +118,25 @@ class EncoderGraph:
         return self.add_node("Attention", inputs, q_num_heads=self.heads, kv_num_heads=self.heads)
 
     def attention_layer(self, x: str, name: str, mask: str) -> str:
-        """Add the self-attention of (batch * seq, width), with its output layer."""
+        """Add the self-attention with its output layer."""
         joined = self.linear_layer(x, *(f"{name}.self.{part}" for part in ("query", "key", "value")))
-        mixed = self.mix_tokens(self.part_tokens(joined, 3 * self.width), mask)
-        return self.linear_layer(self.join_tokens(mixed), f"{name}.output.dense")
+        return self.linear_layer(self.mix_tokens(joined, mask), f"{name}.output.dense")
 
     def transformer_layer(self, x: str, name: str, mask: str) -> str:
         """Add one transformer block, post-norm as in BERT."""
         attended = self.add_node("Add", [x, self.attention_layer(x, f"{name}.attention", mask)])
         x = self.layer_norm(attended, f"{name}.attention.output.LayerNorm")
         inner = self.add_node("Gelu", [self.linear_layer(x, f"{name}.intermediate.dense")])
-        total = self.add_node("Add", [x, self.linear_layer(inner, f"{name}.output.dense", floor=GELU_FLOOR)])
+        total = self.add_node("Add", [x, self.linear_layer(inner, f"{name}.output.dense")])
         return self.layer_norm(total, f"{name}.output.LayerNorm")
 
     def encode_tokens(self, bias: str) -> str:
         """Add all layers; return the last hidden state, an output of the graph. `bias` is (batch, 1, 1, seq)."""
         mask = self.token_mask(bias)
-        x = self.layer_norm(self.join_tokens(self.embedding_sum()), "embeddings.LayerNorm")
+        x = self.layer_norm(self.embedding_sum(), "embeddings.LayerNorm")
         for i in range(self.config["num_hidden_layers"]):
             x = self.transformer_layer(x, f"encoder.layer.{i}", mask)
-        return self.part_tokens(x, self.width, output="token_embeddings")
+        return self.add_node("Identity", [x], "token_embeddings")
 
     def add_mean_pooling(self, tokens: str, mask: str) -> None:
         """Add the mean over the mask at unit length. Each row of the mask has at least one 1 ([CLS])."""
@@ -255,15 +167,7 @@ class EncoderGraph:
             ],
             list(self.initializers.values()),
         )
-        operators = [helper.make_opsetid("", OPSET), helper.make_opsetid(self.runtime_domain, 1)]
+        operators = [helper.make_opsetid(domain, version) for domain, version in self.operators.items()]
         model = helper.make_model(graph, opset_imports=operators, ir_version=IR_VERSION)
         checker.check_model(model)
         return model
-
-
-def quantise_columns(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return int8 codes (rows, columns) and one scale a column: weight = codes * scale. See PAIR_LIMIT."""
-    size = np.abs(weight)
-    pairs = size[0::2] + size[1::2]
-    scale = (pairs.max(axis=0) / PAIR_LIMIT).astype(np.float32)
-    return np.rint(weight / scale).astype(np.int8), scale
