@@ -206,7 +206,7 @@ def _is_same_measure(older: Parsed, newer: Parsed) -> bool:
     """Tell whether two numbers may be of one thing: each thing that a subject names stands on the other side."""
     if not all(any(is_numeric(word) for word in side.said) for side in (older, newer)):
         return True
-    sides = [roots_of(side.all_words) for side in (older, newer)]
+    sides = [side.word_roots for side in (older, newer)]
     nouns = [frozenset(map(root_of, side.nouns)) for side in (older, newer)]
     return nouns[0] <= sides[1] and nouns[1] <= sides[0]
 

@@ -152,7 +152,7 @@ def _is_exchange(older: Parsed, newer: Parsed, before: str, found: "re.Match[str
         return False
     if groups.get("verb") in _MOVES and not thing and _PLACED.search(before) is None:
         return False
-    return thing <= roots_of(older.all_words) and values - old - thing <= roots_of(newer.all_words)
+    return thing <= older.word_roots and values - old - thing <= newer.word_roots
 
 
 def changes_attribute(before: str, after: str) -> bool:

@@ -77,7 +77,7 @@ def _is_succeeded(older: Parsed, newer: Parsed, low: str) -> bool:
     if found is None or (found["place"] or found["who"]) not in older.names:
         return False
     told = roots_of(word for word in older.said if counts(word) and word.key not in NEEDED)
-    return bool(told & roots_of(newer.all_words))
+    return bool(told & newer.word_roots)
 
 
 def _is_set(older: Parsed, low: str) -> bool:

@@ -5,7 +5,7 @@ do only in English, and only if they have the same content words about the same 
 and negations, and nothing that one of them leaves out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from app.domain.equal_texts import fold_text
 from app.domain.languages import is_surely_english
 from app.domain.memory.same_fact import same_fact
+from app.domain.recall.pairs import equal_pairs
 from app.domain.recall.statements import MAX_CHARACTERS
 from app.domain.recall.wording import Wording, read_wording, say_in_other_order
 
@@ -27,11 +28,18 @@ It only saves time (all-MiniLM-L6-v2).
 
 def find_near(texts: Sequence[str], closeness: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which pairs of different texts `say_the_same` may be true of, shape (texts, texts)."""
-    folded: dict[str, int] = {}
-    equal = np.array([folded.setdefault(_fold_text(text), len(folded)) for text in texts], np.intp)
-    near: NDArray[np.bool_] = (closeness >= LEAST_CLOSENESS) | (equal[:, None] == equal)
+    close = closeness >= LEAST_CLOSENESS
+    np.fill_diagonal(close, False)
+    words = [_words_of(text) if row.any() else None for text, row in zip(texts, close, strict=True)]
+    near = (close & equal_pairs(words)) | equal_pairs([_fold_text(text) for text in texts])
     np.fill_diagonal(near, False)
     return near
+
+
+def _words_of(text: str) -> Hashable | None:
+    """Return what statements with the same words share; None if no other text has the same words."""
+    wording = _read_text(text)
+    return (wording.sorted_words, wording.marks) if wording is not None and wording.is_clear else None
 
 
 def say_the_same(a: str, b: str, closeness: float) -> bool:

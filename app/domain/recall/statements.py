@@ -54,6 +54,7 @@ class Parsed:
     - `names`, `owners`, `nouns`: keys of the subject; in "Nora's sister Karin" Karin, Nora and sister.
     - `is_own`: it speaks in the first person. `is_open`: it asks or only considers.
     - `adds`, `changes`, `negates`: it adds to something, tells of a change, or says that something has ended.
+    - `name_roots`, `subject_roots`, `word_roots`: the roots of the names, of the whole subject, and of all words.
     """
 
     subject: tuple[Word, ...]
@@ -66,6 +67,9 @@ class Parsed:
     adds: bool
     changes: bool
     negates: bool
+    name_roots: frozenset[str]
+    subject_roots: frozenset[str]
+    word_roots: frozenset[str]
 
     @property
     def all_words(self) -> tuple[Word, ...]:
@@ -104,6 +108,9 @@ def _parse_start(text: str) -> Parsed:
         adds=bool(_CHANGE.additions & set(keys)),
         changes=changes or negates or any(word.key == "new" for word in subject),
         negates=negates,
+        name_roots=frozenset(map(root_of, names)),
+        subject_roots=frozenset(map(root_of, names | owners | nouns)),
+        word_roots=roots_of(subject + said),
     )
 
 
@@ -120,7 +127,8 @@ def may_tell_change(text: str) -> bool:
 def first_keys(text: str) -> tuple[str, ...] | None:
     """Return the keys of the first two words that `parse_statement` finds, None if they need the whole statement.
 
-    They need it behind an opening, and beside a word that tells of a change.
+    They need it behind an opening, and beside a word that tells of a change. Forms of "be" in the second place are left
+    out, because they are all one.
     """
     found: list[str] = []
     for word in iterate_words(_EN.label.sub("", text[:MAX_CHARACTERS], count=1)):
@@ -130,7 +138,7 @@ def first_keys(text: str) -> tuple[str, ...] | None:
             found.append(word.key)
         if len(found) == _FIRST:
             break
-    return tuple(found)
+    return tuple(found[:1]) if _CHANGE.copulas.issuperset(found[1:]) else tuple(found)
 
 
 @lru_cache(maxsize=8192)

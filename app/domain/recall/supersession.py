@@ -20,6 +20,7 @@ from app.domain import english
 from app.domain.memory.phrases import Kind, Word
 from app.domain.recall import change_words as change
 from app.domain.recall.late_interaction import pairwise_closeness
+from app.domain.recall.pairs import equal_pairs
 from app.domain.recall.single_values import differs_in_value, is_past, may_differ_in_value
 from app.domain.recall.statements import (
     CHANGES,
@@ -61,7 +62,13 @@ def find_later(told: Sequence[Statement], closeness: NDArray[np.float64]) -> NDA
     known = np.array([bool(statement.tokens) for statement in told], np.bool_)
     stating = np.array([bool(statement.text) for statement in told], np.bool_)
     close = (closeness >= LEAST_CLOSENESS) | ~(known[:, None] & known)
-    return close & stating[:, None] & stating & (stated > stated[:, None])
+    later: NDArray[np.bool_] = close & stating[:, None] & stating & (stated > stated[:, None])
+    if not later.any():
+        return later
+    changes = np.array([may_tell_change(statement.text) for statement in told], np.bool_)
+    first = [first_keys(statement.text) for statement in told]
+    unknown = np.array([keys is None for keys in first], np.bool_)
+    return later & (changes | equal_pairs(first) | unknown | unknown[:, None])
 
 
 def is_superseded(
@@ -137,10 +144,9 @@ def _stands_in(one: Parsed, other: Parsed) -> bool:
     """Tell whether the subject of `one` is that of `other`, or the owner or a part of it."""
     if not one.names | one.nouns:
         return False
-    subjects = frozenset(map(root_of, other.names | other.owners | other.nouns))
-    if not subjects.issuperset(map(root_of, one.names)):
+    if not other.subject_roots >= one.name_roots:
         return False
-    said = roots_of(other.all_words)
+    said = other.word_roots
     if one.nouns & _LISTED.people and not one.names & other.names and not said.issuperset(one.nouns & _LISTED.people):
         return False
     if one.names:
@@ -226,7 +232,7 @@ def _names_old_value(older: Parsed, newer: Parsed, kinds: Set[Kind] = _VALUES) -
     """Tell whether the newer statement names the older value as replaced: "from Stripe to", "instead of Stripe"."""
     said = _value_words(older.said)
     text = newer.all_words
-    if len(roots_of(said) & roots_of(text)) < 2:
+    if len(roots_of(said) & newer.word_roots) < 2:
         return False
     values = roots_of(w for w in said if w.kind in kinds)
     for at, word in enumerate(text[1:], start=1):
@@ -238,7 +244,7 @@ def _names_old_value(older: Parsed, newer: Parsed, kinds: Set[Kind] = _VALUES) -
 
 
 def _has_noun_subject(older: Parsed, newer: Parsed) -> bool:
-    return not roots_of(newer.all_words).isdisjoint(map(root_of, older.nouns))
+    return not newer.word_roots.isdisjoint(map(root_of, older.nouns))
 
 
 def _same_labels(older: Parsed, newer: Parsed) -> bool:
