@@ -43,7 +43,7 @@ def tells_new_value(low: str) -> bool:
 def _names_all(older: Parsed, newer: Parsed) -> bool:
     """Tell whether the newer statement's subject has all names of the older one."""
     names = {w.key for w in older.all_words if w.kind in {Kind.NAME, Kind.CAPITAL}}
-    return bool(names) and names <= {w.key for w in newer.all_words} and bool(names & newer.names)
+    return bool(names) and names <= newer.keys and bool(names & newer.names)
 
 
 def _number_of(word: str) -> int | None:

@@ -54,7 +54,7 @@ class Parsed:
     - `names`, `owners`, `nouns`: keys of the subject; in "Nora's sister Karin" Karin, Nora and sister.
     - `is_own`: it speaks in the first person. `is_open`: it asks or only considers.
     - `adds`, `changes`, `negates`: it adds to something, tells of a change, or says that something has ended.
-    - `name_roots`, `subject_roots`, `word_roots`: the roots of the names, of the whole subject, and of all words.
+    - `keys`: those of all words. `word_roots`: their roots. `name_roots`, `subject_roots`: those of names and subject.
     """
 
     subject: tuple[Word, ...]
@@ -67,6 +67,7 @@ class Parsed:
     adds: bool
     changes: bool
     negates: bool
+    keys: frozenset[str]
     name_roots: frozenset[str]
     subject_roots: frozenset[str]
     word_roots: frozenset[str]
@@ -108,6 +109,7 @@ def _parse_start(text: str) -> Parsed:
         adds=bool(_CHANGE.additions & set(keys)),
         changes=changes or negates or any(word.key == "new" for word in subject),
         negates=negates,
+        keys=frozenset(word.key for word in subject + said),
         name_roots=frozenset(map(root_of, names)),
         subject_roots=frozenset(map(root_of, names | owners | nouns)),
         word_roots=roots_of(subject + said),

@@ -99,7 +99,7 @@ def replaces_value(older: Parsed, newer: Parsed) -> bool:
     """Tell whether the newer statement gives another value to the older one's attribute, by their words alone."""
     if older.is_open or newer.is_open or newer.adds or not older.said or not newer.said:
         return False
-    if (older.negates and newer.negates) or older.all_words == newer.all_words:
+    if (older.negates and newer.negates) or (older.keys == newer.keys and older.all_words == newer.all_words):
         return False
     if _has_same_subject(older, newer):
         return _has_other_value(older, newer) or (newer.changes and _tells_change(older, newer))
@@ -168,7 +168,7 @@ def _tells_change(older: Parsed, newer: Parsed) -> bool:
     shared = [w for w in plain[0] if root_of(w.key) in again]
     if older.names and is_past([w.key for w in older.said]) and not newer.negates:
         return _names_old_value(older, newer)
-    replaces = newer.negates or bool(_CHANGE.exchanges & {w.key for w in newer.all_words})
+    replaces = newer.negates or not newer.keys.isdisjoint(_CHANGE.exchanges)
     if all(numbers) and not replaces:
         return _numbers_move(older, newer, bool(shared))
     if roots_of(after) <= roots_of(before) and not newer.negates:
@@ -264,10 +264,10 @@ def _same_attribute(older: Parsed, newer: Parsed) -> bool:
 
 def _changes_hands(older: Parsed, newer: Parsed) -> bool:
     """Tell whether a duty passes from the older statement's person to the newer one's."""
-    keys = [[w.key for w in side.all_words] for side in (older, newer)]
-    taken = any(pair in change.TAKING for pair in pairwise(keys[1]))
-    duties = [bool(_CHANGE.duties & set(side)) for side in keys]
-    if not (duties[0] and (taken or duties[1])):
+    if older.keys.isdisjoint(_CHANGE.duties):
+        return False
+    taken = any(pair in change.TAKING for pair in pairwise(w.key for w in newer.all_words))
+    if not taken and newer.keys.isdisjoint(_CHANGE.duties):
         return False
     things = [
         [w for w in _value_words(s.all_words) if w.key not in _CHANGE.duties and w.kind is Kind.CONTENT]
