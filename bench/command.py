@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from mnema_cli.client import USAGE, err, exit_with_error, out
+from mnema_cli.output import USAGE, err, exit_with_error, out
 
 from app.domain.errors import MnemaError
 from bench.json_option import Json

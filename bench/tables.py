@@ -4,7 +4,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mnema_cli.client import out, print_table
+from mnema_cli.output import out, print_table
 from rich.table import Table
 
 if TYPE_CHECKING:

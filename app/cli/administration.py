@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 import typer
-from mnema_cli.client import error_text, exit_with_error, out
+from mnema_cli.output import error_text, exit_with_error, out
 from rich.markup import escape
 
 from app.bootstrap.administration import (

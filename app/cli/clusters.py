@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, TypeVar
 
 import typer
-from mnema_cli.client import AsJson, Columns, out, print_page
+from mnema_cli.output import AsJson, Columns, out, print_page
 
 from app.bootstrap.clusters import drain_cluster, open_clusters
 from app.cli.operators import run_use_case

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from mnema_cli.client import USAGE, exit_with_error, out, plain_table, print_table
+from mnema_cli.output import USAGE, exit_with_error, out, plain_table, print_table
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape

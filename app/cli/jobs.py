@@ -5,7 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from mnema_cli.client import out, plain_table, print_json, print_table, write_time
+from mnema_cli.output import out, plain_table, print_json, print_table, write_time
 from rich.markup import escape
 
 from app.bootstrap.jobs import open_jobs

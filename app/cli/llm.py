@@ -5,7 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from mnema_cli.client import exit_with_error, out, plain_table, print_table
+from mnema_cli.output import exit_with_error, out, plain_table, print_table
 from rich.markup import escape
 
 from app.bootstrap.reflection import open_fact_extraction, open_model_report

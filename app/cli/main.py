@@ -81,7 +81,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MNEMA_DEBUG"):
             raise
-        from mnema_cli.client import error_text, exit_with_error  # not needed for help
+        from mnema_cli.output import error_text, exit_with_error  # not needed for help
 
         try:
             exit_with_error(error_text(error))

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import httpx
 import typer
-from mnema_cli.client import TIMEOUT_S, exit_with_error, read_connection
+from mnema_cli.client import TIMEOUT_S, read_connection
+from mnema_cli.output import exit_with_error
 from mnema_wire.http_options import client_options
 
 

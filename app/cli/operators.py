@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 import typer
-from mnema_cli.client import USAGE, error_text, exit_with_error
+from mnema_cli.output import USAGE, error_text, exit_with_error
 
 from app.bootstrap.database import read_clusters
 from app.bootstrap.tenancy import open_tenants

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from mnema_cli.client import USAGE, exit_with_error, out
+from mnema_cli.output import USAGE, exit_with_error, out
 
 from app.config.settings import Settings
 

@@ -7,11 +7,7 @@ from typing import Annotated, Final
 from uuid import UUID
 
 import typer
-from mnema_cli.client import (
-    USAGE,
-    exit_with_error,
-    out,
-)
+from mnema_cli.output import USAGE, exit_with_error, out
 from rich.markup import escape
 
 from app.bootstrap.blobs import open_blobs

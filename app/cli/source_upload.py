@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, iterate_items
+from mnema_cli.client import describe_failure, describe_response, iterate_items
+from mnema_cli.output import err, exit_with_error
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.domain.sources.document import find_kind

@@ -9,19 +9,9 @@ from uuid import UUID
 
 import httpx
 import typer
-from mnema_cli.client import (
-    describe_failure,
-    describe_response,
-    err,
-    error_text,
-    exit_with_error,
-    iterate_items,
-    open_client,
-    out,
-    plain_table,
-    print_table,
-)
+from mnema_cli.client import describe_failure, describe_response, iterate_items, open_client
 from mnema_cli.client import request_json as request
+from mnema_cli.output import err, error_text, exit_with_error, out, plain_table, print_table
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import typer
-from mnema_cli.client import out
+from mnema_cli.output import out
 from rich.markup import escape
 
 from app.bootstrap.spaces import open_spaces

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from mnema_cli.client import error_text, exit_with_error, out, plain_table, print_table, write_time
+from mnema_cli.output import error_text, exit_with_error, out, plain_table, print_table, write_time
 from rich.markup import escape
 
 from app.bootstrap.policies import open_rules

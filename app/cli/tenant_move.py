@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import typer
-from mnema_cli.client import USAGE, exit_with_error, out
+from mnema_cli.output import USAGE, exit_with_error, out
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

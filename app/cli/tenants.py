@@ -10,7 +10,7 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from mnema_cli.client import AsJson, Columns, err, error_text, exit_with_error, out, print_json, print_page, write_time
+from mnema_cli.output import AsJson, Columns, err, error_text, exit_with_error, out, print_json, print_page, write_time
 from rich.markup import escape
 
 from app.bootstrap.tenancy import open_tenants, remove_tenant

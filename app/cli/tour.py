@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from mnema_cli.client import exit_with_error, out, request_json
+from mnema_cli.client import request_json
 from mnema_cli.memories import print_answer
+from mnema_cli.output import exit_with_error, out
 from rich.markup import escape
 
 from app.config.loader import CONFIG_DIR, load_policies

@@ -15,7 +15,8 @@ from typing import Annotated
 import httpx
 import typer
 from filelock import FileLock, Timeout
-from mnema_cli.client import build_client, error_text, exit_with_error, out
+from mnema_cli.client import build_client
+from mnema_cli.output import error_text, exit_with_error, out
 from rich.markup import escape
 
 from app.bootstrap.administration import create_roles, migrate_database

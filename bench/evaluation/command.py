@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from mnema_cli.client import USAGE, err, error_text, exit_with_error
+from mnema_cli.output import USAGE, err, error_text, exit_with_error
 
 from app.domain.errors import ConfigError, MnemaError
 from bench.command import remove_at_end

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mnema_cli.client import out, plain_table, print_table
+from mnema_cli.output import out, plain_table, print_table
 
 from bench.evaluation.figures import Figure
 from bench.evaluation.report import ALL, GAINS, LOSSES, TITLES, Figures, Report

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from mnema_cli.client import err, exit_with_error, out, print_table
+from mnema_cli.output import err, exit_with_error, out, print_table
 from rich.table import Table
 
 from app.domain.errors import MnemaError

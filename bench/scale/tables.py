@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mnema_cli.client import out, print_table
+from mnema_cli.output import out, print_table
 from rich.table import Table
 
 if TYPE_CHECKING:

@@ -6,21 +6,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from mnema_cli.client import (
-    USAGE,
-    AsJson,
-    AsOf,
-    Columns,
-    ValidAt,
-    Where,
-    exit_with_error,
-    open_client,
-    out,
-    print_json,
-    print_page,
-    request_json,
-    write_time,
-)
+from mnema_cli.client import AsOf, ValidAt, Where, open_client, request_json
+from mnema_cli.output import USAGE, AsJson, Columns, exit_with_error, out, print_json, print_page, write_time
 
 Limit = Annotated[int, typer.Option(min=1, max=200)]
 Cursor = Annotated[str | None, typer.Option(help="the cursor that the page before printed")]

@@ -8,16 +8,8 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
-from mnema_cli.client import (
-    Where,
-    describe_failure,
-    describe_response,
-    err,
-    exit_with_error,
-    open_client,
-    out,
-    show_text,
-)
+from mnema_cli.client import Where, describe_failure, describe_response, open_client
+from mnema_cli.output import err, exit_with_error, out, show_text
 
 EVENTS: Final = {"Accept": "text/event-stream"}
 AGAIN_S: Final = 1.0

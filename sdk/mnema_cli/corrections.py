@@ -8,17 +8,8 @@ import typer
 from rich.markup import escape
 
 from mnema_cli.browse import IfVersion, print_memory, version_header
-from mnema_cli.client import (
-    USAGE,
-    AsJson,
-    exit_with_error,
-    open_client,
-    out,
-    print_json,
-    request_json,
-    show_text,
-    write_time,
-)
+from mnema_cli.client import open_client, request_json
+from mnema_cli.output import USAGE, AsJson, exit_with_error, out, print_json, show_text, write_time
 
 
 def correct_memory(

@@ -5,22 +5,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from mnema_cli.client import (
-    USAGE,
-    AsJson,
-    AsOf,
-    ValidAt,
-    Where,
-    exit_with_error,
-    iterate_items,
-    open_client,
-    out,
-    plain_table,
-    print_json,
-    print_table,
-    request_json,
-)
+from mnema_cli.client import AsOf, ValidAt, Where, iterate_items, open_client, request_json
 from mnema_cli.installation import installation
+from mnema_cli.output import USAGE, AsJson, exit_with_error, out, plain_table, print_json, print_table
 
 facts_app = typer.Typer(no_args_is_help=True, help="Ranked lists and single values of a user.")
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]

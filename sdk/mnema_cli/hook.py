@@ -22,7 +22,8 @@ from mnema_wire.blocks import one_line
 from mnema_wire.turn_limits import MAX_TEXT
 from rich.markup import escape
 
-from mnema_cli.client import describe_failure, describe_response, err, exit_with_error, open_client, request_json
+from mnema_cli.client import describe_failure, describe_response, open_client, request_json
+from mnema_cli.output import err, exit_with_error
 
 if sys.platform == "win32":
     import msvcrt

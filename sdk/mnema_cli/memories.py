@@ -6,20 +6,8 @@ from uuid import UUID
 import typer
 from rich.markup import escape
 
-from mnema_cli.client import (
-    AsJson,
-    AsOf,
-    ValidAt,
-    Where,
-    open_client,
-    out,
-    plain_table,
-    print_json,
-    print_table,
-    read_where,
-    request_json,
-    write_time,
-)
+from mnema_cli.client import AsOf, ValidAt, Where, open_client, read_where, request_json
+from mnema_cli.output import AsJson, out, plain_table, print_json, print_table, write_time
 
 
 def remember_memory(

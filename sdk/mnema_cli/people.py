@@ -9,18 +9,8 @@ import httpx
 import typer
 from rich.markup import escape
 
-from mnema_cli.client import (
-    Where,
-    describe_failure,
-    describe_response,
-    err,
-    error_text,
-    exit_with_error,
-    open_client,
-    out,
-    request_answer,
-    show_text,
-)
+from mnema_cli.client import Where, describe_failure, describe_response, open_client, request_answer
+from mnema_cli.output import err, error_text, exit_with_error, out, show_text
 
 UserOption = Annotated[str, typer.Option("--user", help="user_id")]
 

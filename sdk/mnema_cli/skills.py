@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mnema_cli.client import exit_with_error, iterate_items, open_client, out
+from mnema_cli.client import iterate_items, open_client
+from mnema_cli.output import exit_with_error, out
 
 SKILLS = Path(".claude/skills")
 MARK = "metadata: {mnema_memory: "

@@ -5,20 +5,8 @@ from uuid import UUID
 
 import typer
 
-from mnema_cli.client import (
-    USAGE,
-    AsJson,
-    Columns,
-    Where,
-    exit_with_error,
-    open_client,
-    out,
-    print_json,
-    print_page,
-    read_where,
-    request_json,
-    write_time,
-)
+from mnema_cli.client import Where, open_client, read_where, request_json
+from mnema_cli.output import USAGE, AsJson, Columns, exit_with_error, out, print_json, print_page, write_time
 
 webhook_app = typer.Typer(no_args_is_help=True, help="Receivers of changes, and what was sent to them.")
 WebhookId = Annotated[UUID, typer.Argument(help="id of the webhook")]

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from rich.markup import escape
 
-from mnema_cli.client import AsJson, open_client, out, print_json, request_json, show_text, write_time
+from mnema_cli.client import open_client, request_json
+from mnema_cli.output import AsJson, out, print_json, show_text, write_time
 
 
 def explain_turn(turn_id: UUID, as_json: AsJson = False) -> None:

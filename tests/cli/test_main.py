@@ -13,7 +13,7 @@ from mnema_cli.lazy import LazyCommand
 from app.cli.main import COMMANDS
 from tests.cli.in_process import mnema
 
-HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "mnema_cli.client")
+HEAVY = ("sqlalchemy", "asyncpg", "numpy", "celery", "fastapi", "httpx", "app.bootstrap", "mnema_cli.output")
 
 SERVER = ("app.config", "app.domain", "app.embedded", "pydantic_settings", "yaml", "mnema_client.client")
 

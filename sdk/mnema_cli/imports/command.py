@@ -9,7 +9,7 @@ from typing import Annotated
 import httpx
 import typer
 
-from mnema_cli.client import USAGE, describe_failure, describe_response, exit_with_error, open_client
+from mnema_cli.client import describe_failure, describe_response, open_client
 from mnema_cli.imports.langgraph_store import StoreChoices
 from mnema_cli.imports.own_export import import_export
 from mnema_cli.imports.readers import Origin, Product, open_reader
@@ -17,6 +17,7 @@ from mnema_cli.imports.records import Choices, SourceFailed, normalise_name
 from mnema_cli.imports.run import Plan, import_records
 from mnema_cli.imports.turn_import import check_turns, import_turns
 from mnema_cli.installation import installation
+from mnema_cli.output import USAGE, exit_with_error
 
 
 class Target(StrEnum):

@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 from rich.markup import escape
 
-from mnema_cli.client import USAGE, describe_failure, describe_response, exit_with_error, out, show_text
+from mnema_cli.client import describe_failure, describe_response
 from mnema_cli.imports.records import CONTINUE
 from mnema_cli.imports.sending import LONGEST_LINE, RETRIES, TRANSIENT_STATUSES
+from mnema_cli.output import USAGE, exit_with_error, out, show_text
 
 BYTES_A_REQUEST = 8 << 20
 LINES_A_REQUEST = 5000

@@ -15,11 +15,11 @@ import httpx
 from rich.markup import escape
 from rich.progress import track
 
-from mnema_cli.client import err, exit_with_error, out, show_text
 from mnema_cli.imports.journal import Journal
 from mnema_cli.imports.records import MEMORIES, Bad, Choices, Found, LeftOut, Note, SourceFailed, Write
 from mnema_cli.imports.sending import LONGEST_LINE, Entry, Outcome, Stop, learn_from, make_batches, send_all
 from mnema_cli.installation import installation
+from mnema_cli.output import err, exit_with_error, out, show_text
 
 MOST_SHOWN = 50
 """Failures that the report names; the others are counted."""

@@ -18,8 +18,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from mnema_cli.client import describe_failure, describe_response, err, show_text
+from mnema_cli.client import describe_failure, describe_response
 from mnema_cli.imports.records import CONTINUE
+from mnema_cli.output import err, show_text
 
 RETRIES = 5
 LONGEST_LINE = 500

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from mnema_cli.client import exit_with_error, open_client, out
+from mnema_cli.client import open_client
 from mnema_cli.imports.sending import Entry, Outcome, Stop, learn_from, make_batches, send_all
 from mnema_cli.imports.turn_lines import BadLine, parse_turn
 from mnema_cli.installation import installation
+from mnema_cli.output import exit_with_error, out
 
 
 @dataclass(frozen=True, slots=True)

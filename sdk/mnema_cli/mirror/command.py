@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mnema_cli.client import err, error_text, exit_with_error, open_client, out, show_text
+from mnema_cli.client import open_client
 from mnema_cli.installation import installation
 from mnema_cli.mirror.adapters.files import PosixMirrorFiles
 from mnema_cli.mirror.adapters.http import PATIENCE_S, HttpMirrorStore
@@ -24,6 +24,7 @@ from mnema_cli.mirror.rules.snapshot import ForeignRoot
 from mnema_cli.mirror.usecases.steps import Mirror
 from mnema_cli.mirror.usecases.sync import SyncReport, make_plan, sync_mirror
 from mnema_cli.mirror.usecases.watch import MirrorWatch
+from mnema_cli.output import err, error_text, exit_with_error, out, show_text
 
 UNSETTLED = 3
 """Exit code if a conflict file is left or something was not done."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from mnema_cli.client import err, out, show_text
 from mnema_cli.mirror.rules.actions import (
     NAMES,
     Action,
@@ -24,6 +23,7 @@ from mnema_cli.mirror.rules.actions import (
 )
 from mnema_cli.mirror.usecases.steps import Outcome
 from mnema_cli.mirror.usecases.sync import SyncReport
+from mnema_cli.output import err, out, show_text
 
 SHOWN = 50
 """Paths that are listed one by one."""
