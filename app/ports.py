@@ -4,7 +4,6 @@ Adapters are in `app.storage` and `app.providers`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -38,16 +37,6 @@ class Embedding:
     vector: Vector
     tokens: bytes | None = None
     words: tuple[str, ...] = ()
-
-
-in_transaction: ContextVar[bool] = ContextVar("in_transaction", default=False)
-"""True while a unit of work is open. Providers then refuse calls, because a slow model must never hold a row lock."""
-
-
-def refuse_inside_transaction(provider: str) -> None:
-    """Raise RuntimeError if a unit of work is open in this task. `provider` is the name in the message."""
-    if in_transaction.get():
-        raise RuntimeError(f"{provider} was called inside a database transaction")
 
 
 class Embedder(Protocol):

@@ -20,7 +20,8 @@ import yaml
 from numpy.typing import NDArray
 
 from app.bootstrap.model import DEFAULT_MODEL
-from app.config.loader import CONFIG_DIR, load_policies
+from app.config.loader import load_policies
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
 from bench import documents, throwaway
 from bench.documents_questions import HALVES

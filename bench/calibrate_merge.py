@@ -25,7 +25,7 @@ from uuid import UUID
 import numpy as np
 import yaml
 
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.memory.merge_bands import Decision, MergeBands, MergeRule, Neighbour, decide_merge, same_fact
 from app.domain.text_rules import text_key
 from app.providers.embeddings.local import LocalEmbedder

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.memory.memory import MemoryType
 from app.domain.recall.late_interaction import max_sim
 from app.embedded.home import Home

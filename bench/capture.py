@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from app.config.loader import CONFIG_DIR, load_capture, load_categories
+from app.config.loader import load_capture, load_categories
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.reflection.capture import CapturePolicy, capture_facts
 from app.domain.reflection.self_disclosure import discloses_fact
 from app.domain.text_rules import TextLimits

@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from app.domain.recall.late_interaction import DIMENSION
-from app.ports import Embedding, Vector, refuse_inside_transaction
+from app.ports import Embedding, Vector
+from app.transactions import refuse_inside_transaction
 
 TOPIC_SHARE = 0.64
 """Cosine of two texts with the same first word, high enough for a relation and for the same-fact check."""

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from app.bootstrap import Application, Doubles, build_application
 from app.bootstrap.model import default_model
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.filters import Filters
 from app.domain.memory.memory import MemoryType
 from app.domain.principal import Principal

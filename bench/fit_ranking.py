@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from app.bootstrap import Doubles, build_application
 from app.bootstrap.model import DEFAULT_MODEL
-from app.config.loader import CONFIG_DIR, Policies, load_policies
+from app.config.loader import Policies, load_policies
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.recall.profiles import RankingProfile
 from app.domain.recall.relevance import SIGNALS, Regression, RelevanceModel, estimate_relevance
 from app.domain.recall.scoring import score_candidates

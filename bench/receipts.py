@@ -17,7 +17,7 @@ from typing import Any, Final
 import asyncpg
 import yaml
 
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from bench.child_processes import running_server
 from bench.http_load import Load
 from bench.http_runs import Figures, run_load

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import yaml
 
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.providers.embeddings.minilm import MiniLM
 from app.providers.embeddings.onnx_files import ensure_graph
 from tests.acceptance.processes import DEADLINE_S, REPOSITORY, alive, environment

@@ -1,23 +1,19 @@
 """The builders of the capability `jobs`: run background work, and manage it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from app.bootstrap.database import open_database
 from app.bootstrap.parts import SharedParts
 from app.bootstrap.reflection import ReflectionParts, adapt_job_policy, build_reflection_jobs
 from app.bootstrap.sources import SourceUseCases
 from app.bootstrap.spaces import build_embed_missing
 from app.bootstrap.turn_memory import TurnMemoryUseCases
-from app.config.loader import load_policies
-from app.config.settings import Settings
-from app.storage.jobs.jobs import JobStorage
+from app.storage.jobs.jobs import JobRecords, JobStorage
 from app.storage.tenancy.tenants import TenantStorage
 from app.usecases.consent.consent import Consent
 from app.usecases.consolidation.consolidate import Consolidate
 from app.usecases.jobs.handlers import job_handlers, source_handlers, turn_memory_handlers
-from app.usecases.jobs.runner import Jobs, RunJobs
+from app.usecases.jobs.management import Jobs
+from app.usecases.jobs.runner import RunJobs
 from app.usecases.memory.write import WriteMemories
 from app.usecases.retention.forgetting import ForgetMemories
 
@@ -59,14 +55,6 @@ def build_jobs(
     handlers |= turn_memory_handlers(turn_memory.blobs, turn_memory.reconcile_memory)
     handlers |= source_handlers(sources.index, sources.cut_turns)
     return JobUseCases(
-        manage=Jobs(JobStorage(parts.uow, parts.policies.defaults.jobs)),
+        manage=Jobs(JobRecords(parts.uow)),
         run=RunJobs(jobs, TenantStorage(parts.uow), parts.journal, handlers, policy),
     )
-
-
-@asynccontextmanager
-async def open_jobs(settings: Settings) -> AsyncIterator[Jobs]:
-    """Open the tenants' jobs alone, for an operator's command. It needs the database, not the model."""
-    policies = load_policies(settings.embedding_model, settings.config_dir)
-    async with open_database(settings) as uow:
-        yield Jobs(JobStorage(uow, policies.jobs))

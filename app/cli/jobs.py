@@ -8,10 +8,10 @@ import typer
 from mnema_cli.output import out, plain_table, print_json, print_table, write_time
 from rich.markup import escape
 
-from app.bootstrap.jobs import open_jobs
+from app.bootstrap.job_management import open_jobs
 from app.cli.operators import Owner, TenantOption, run_for_tenant
 from app.domain.jobs.job import ALL_KINDS, JobKind, JobState
-from app.usecases.jobs.runner import Jobs
+from app.usecases.jobs.management import Jobs
 
 jobs_app = typer.Typer(no_args_is_help=True, help="Background jobs.")
 KindArgument = Annotated[str, typer.Argument(help=f"{', '.join(JobKind)} or {ALL_KINDS} for all")]

@@ -25,7 +25,7 @@ COMMANDS = (
     LazyCommand("jobs", "app.cli.jobs:jobs_app", "Background jobs."),
     LazyCommand("cluster", "app.cli.clusters:cluster_app", "The clusters of MNEMA_CLUSTERS."),
     LazyCommand("tenant", "app.cli.tenants:tenant_app", "Tenants, with their rules and chat endpoints."),
-    LazyCommand("key", "app.cli.tenants:key_app", "API keys."),
+    LazyCommand("key", "app.cli.keys:key_app", "API keys."),
     LazyCommand("secret", "app.cli.administration:secret_app", "The installation's secret, MNEMA_SECRET_KEY."),
     LazyCommand(
         "embeddings",

@@ -11,12 +11,11 @@ import typer
 from mnema_cli.output import USAGE, error_text, exit_with_error
 
 from app.bootstrap.database import read_clusters
-from app.bootstrap.tenancy import open_tenants
+from app.bootstrap.directory import open_directory
 from app.config.logs import configure_logs
 from app.config.settings import AdminSettings, Settings
 from app.domain.errors import MnemaError
 from app.domain.principal import Principal
-from app.embedded.home import Home
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -49,7 +48,7 @@ class Owner(NamedTuple):
 
 async def find_tenant(settings: Settings, tenant: str | None) -> Owner:
     """Return a tenant by its name or id; without one, the only tenant. Exit if there are several. Raise NotFound."""
-    async with open_tenants(settings) as tenants:
+    async with open_directory(settings) as tenants:
         known = [await tenants.find_tenant(tenant)] if tenant is not None else await tenants.list_tenants()
     if len(known) != 1:
         names = ", ".join(sorted(one.name for one in known)) or "none yet; create one with: mnema tenant create NAME"
@@ -78,6 +77,8 @@ def resolve_settings() -> Settings:
     settings = Settings()
     if settings.database_url.get_secret_value():
         return settings
+    from app.embedded.home import Home  # an installation with a URL has none
+
     home = Home()
     if not home.is_installed or not home.postgres.is_running():
         exit_with_error(
@@ -92,6 +93,8 @@ def admin_url() -> str:
         return url
     if first := next(iter(read_clusters(Settings()).values()), None):
         return first.admin_database_url.get_secret_value()
+    from app.embedded.home import Home
+
     home = Home()
     if not home.is_installed or not home.postgres.is_running():
         exit_with_error("set MNEMA_ADMIN_DATABASE_URL to the database URL of mnema_admin, or run `mnema up`")

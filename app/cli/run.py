@@ -13,10 +13,10 @@ from rich.markup import escape
 from app.bootstrap.blobs import open_blobs
 from app.bootstrap.consent import open_consent
 from app.bootstrap.consolidation import open_consolidation
+from app.bootstrap.directory import open_directory
 from app.bootstrap.reflection import open_reflection
 from app.bootstrap.retention import open_forgetting, open_partitions
 from app.bootstrap.spaces import open_embed_missing
-from app.bootstrap.tenancy import open_tenants
 from app.cli.operators import resolve_settings, run_use_case
 from app.config.settings import Settings
 from app.domain.consolidation.plan import PairDecision, Report
@@ -54,7 +54,7 @@ def run_job(
             async with open_partitions(settings) as upkeep:
                 _print_partitions(await upkeep.keep_partitions(dry_run=dry_run))
             return
-        async with open_tenants(settings) as tenants:
+        async with open_directory(settings) as tenants:
             owners = [await tenants.find_tenant(tenant)] if tenant else await tenants.list_tenants()
         ids = {owner.name: owner.id for owner in owners}
         if job == "consolidate":

@@ -12,8 +12,9 @@ from mnema_cli.memories import print_answer
 from mnema_cli.output import exit_with_error, out
 from rich.markup import escape
 
-from app.config.loader import CONFIG_DIR, load_policies
+from app.config.loader import load_policies
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.embedded.home import Home
 
 THREAD = "launch"

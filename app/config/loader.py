@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
+from app.config.yaml_files import CONFIG_DIR, build_policy, check_list, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy, DefaultCategories
 from app.domain.chat.policy import ChatPolicy
 from app.domain.consent.patches import ConsentPolicy, profile_label
@@ -36,7 +36,6 @@ from app.domain.tenancy.limits import Allowance, LimitPolicy
 from app.domain.text_rules import TextLimits
 from app.domain.turn_memory.policy import TurnMemoryPolicy
 
-CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 SECTIONS = (
     "write",
     "query",

@@ -17,7 +17,7 @@ from pydantic_settings import (
 )
 
 from app.config.clusters import load_clusters
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.errors import ConfigError
 
 SECRETS_DIR = "/run/secrets"

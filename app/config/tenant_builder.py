@@ -8,7 +8,6 @@ from typing import Any
 
 from app.config.loader import (
     ALL,
-    CONFIG_DIR,
     SECTIONS,
     Policies,
     add_categories,
@@ -18,7 +17,7 @@ from app.config.loader import (
 )
 from app.config.tenant_documents import MAX_NUMBER
 from app.config.tenant_fields import CLASSES, FIELDS, MAX_LISTED, MAX_PROFILES, PROFILE_FIELDS
-from app.config.yaml_files import build_policy, check_list, check_mapping, read_yaml
+from app.config.yaml_files import CONFIG_DIR, build_policy, check_list, check_mapping, read_yaml
 from app.domain.categories import PROCEDURAL, Category, CategoryPolicy
 from app.domain.errors import ConfigError, InvalidInput
 from app.domain.ids import check_identifier

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.domain.errors import ConfigError
 
 T = TypeVar("T")
+CONFIG_DIR = Path(__file__).resolve().parents[2] / "config"
 MAX_SHOWN = 200
 """The characters of a wrong value that an error repeats."""
 _LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader

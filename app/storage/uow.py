@@ -16,11 +16,11 @@ import asyncpg
 
 from app.domain.outages import DatabaseUnavailable, TenantMoving
 from app.domain.principal import Principal
-from app.ports import in_transaction
 from app.storage.database_errors import translate_error
 from app.storage.engine import UNREACHABLE, Engine
 from app.storage.pooling import TIDY_S, end_session
 from app.storage.replicas import Replica, Replicas, fallback_reason
+from app.transactions import in_transaction
 
 __all__ = ["ReadTx", "Row", "UnitOfWork", "WriteTx"]
 READ_ONLY = "BEGIN READ ONLY"

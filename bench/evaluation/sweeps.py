@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.recall.profiles import RankingProfile
 from bench.evaluation.data import AGENT, DataError
 

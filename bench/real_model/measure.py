@@ -18,8 +18,8 @@ import yaml
 from app.bootstrap import Application, build_application
 from app.bootstrap.model import default_model
 from app.bootstrap.tenancy import open_tenants
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.jobs.job import JobKind
 from app.domain.memory.memory import MemoryType, NewMemory
 from app.domain.outages import ChatModelUnavailable

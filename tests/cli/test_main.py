@@ -68,14 +68,19 @@ MCP = ("mcp", "mcp_types")
 APPLICATION = ("app.bootstrap.application", "fastapi", "onnxruntime")
 DIAGNOSIS = ("app.bootstrap.administration", "app.bootstrap.operations", "mnema_wire.overview")
 
+RULES = ("app.config.loader", "app.domain.recall", "app.domain.reflection", "app.prompts")
+LIBRARIES = ("cryptography", "httpx", "httpx2", "mnema_client", "numpy", "prometheus_client")
+FEW = (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS, *RULES, *LIBRARIES)
+
 
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
-        ("app.cli.tenants", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
+        ("app.cli.tenants", FEW),
+        ("app.cli.keys", FEW),
+        ("app.cli.jobs", FEW),
         ("app.cli.clusters", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
         ("app.cli.status", (*BROKER, *MCP, *APPLICATION, *DIAGNOSIS)),
-        ("app.cli.jobs", (*BROKER, *MCP, *APPLICATION)),
         ("app.cli.administration", (*BROKER, *MCP, *APPLICATION)),
         ("app.api.main", BROKER),
     ],

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.bootstrap import Application, Doubles
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.memory.memory import MemoryType
 from app.ports import Embedder
 from tests.acceptance.processes import mnema

@@ -16,7 +16,7 @@ import typer
 from filelock import FileLock
 
 from app.cli.administration import migrate_schema
-from app.config.loader import CONFIG_DIR
+from app.config.yaml_files import CONFIG_DIR
 from app.usecases.operations.readiness import NO_CHAT_MODEL
 from tests.acceptance.processes import mnema
 from tests.conftest import PASSWORDS, Database, database_url, model_cache

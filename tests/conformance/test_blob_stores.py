@@ -13,12 +13,13 @@ from app.config.settings import Settings
 from app.domain.errors import ConfigError, NotFound
 from app.domain.outages import BlobStoreUnavailable, DatabaseUnavailable
 from app.domain.principal import Principal
-from app.ports import BlobStore, in_transaction
+from app.ports import BlobStore
 from app.providers.blobs import BlobStoreSettings, build_blob_store
 from app.providers.blobs.s3 import S3BlobStore
 from app.storage.engine import Engine
 from app.storage.turn_memory.blobs import BlobLedger, PostgresBlobStore
 from app.storage.uow import UnitOfWork
+from app.transactions import in_transaction
 from tests.conftest import Database
 from tests.s3_server import SECRET_KEY, S3Server
 from tests.storage.building import new_tenant

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from app.domain.outages import ChatModelUnavailable, NoChatModel, UnusableAnswer
 from app.domain.reflection.model_usage import estimate_tokens
 from app.domain.rendering.model_text import ModelText
-from app.ports import Prompt, in_transaction
+from app.ports import Prompt
 from app.prompts.same_fact import Answer, read_same_fact, same_fact_prompt
 from app.providers.api_keys import KeyFile
 from app.providers.chat_models import NullChatModel
@@ -23,6 +23,7 @@ from app.providers.chat_models.openai import OpenAIModel
 from app.providers.chat_models.request_form import RequestForm
 from app.providers.measured import MeasuredChatModel
 from app.providers.metrics import Metrics
+from app.transactions import in_transaction
 from tests.fake_llm import FakeLlm, Fault, fake_llm
 from tests.fake_llm.endpoints import BEHAVIOURS
 from tests.fake_llm.wire import tokens

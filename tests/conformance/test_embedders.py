@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from app.domain.outages import EmbedderUnavailable
-from app.ports import Embedder, in_transaction
+from app.ports import Embedder
 from app.providers.embeddings.local import LocalEmbedder
+from app.transactions import in_transaction
 from tests.conformance.embedders import TEXTS, client, same
 from tests.conftest import model_cache
 from tests.fake_openai import FakeOpenAI

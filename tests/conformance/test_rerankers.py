@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from app.domain.outages import RerankerUnavailable
-from app.ports import Embedder, Reranker, in_transaction
+from app.ports import Embedder, Reranker
 from app.providers.measured import MeasuredReranker
 from app.providers.metrics import Metrics
 from app.providers.rerankers import LateInteractionReranker, NullReranker
 from app.providers.rerankers.fastembed import FastembedReranker
 from app.providers.rerankers.http import HttpReranker
 from app.providers.rerankers.local import LocalReranker
+from app.transactions import in_transaction
 from tests import tiny_cross_encoder
 from tests.rerank_server import APIS, RerankServer, rerank_server
 

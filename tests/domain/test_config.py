@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.config.loader import CONFIG_DIR, Policies, load_policies
+from app.config.loader import Policies, load_policies
 from app.config.settings import Settings
 from app.config.tenant_fields import CLASSES
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.consolidation.comparison import ConsolidationPolicy
 from app.domain.errors import ConfigError
 

@@ -12,8 +12,9 @@ from mnema_wire.recall import AgentQuestion
 from pydantic import ValidationError
 
 from app.bootstrap import Application, Doubles
-from app.config.loader import CONFIG_DIR, load_policies
+from app.config.loader import load_policies
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.errors import InvalidInput
 from app.domain.principal import Principal
 from app.mcp.coercion import MAX_JSON, MAX_SHOWN, MAX_TOLD, ArgumentReader, read_fields

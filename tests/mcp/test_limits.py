@@ -7,8 +7,8 @@ import pytest
 import yaml
 from mcp import MCPError
 
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from tests.factories import Caller, body
 from tests.mcp.connections import EVERY_WAY, Connect, answered, ask, refused
 

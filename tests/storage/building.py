@@ -14,12 +14,13 @@ import numpy as np
 from app.domain.changes import ChangeKind, MemoryChange
 from app.domain.memory.memory import Memory
 from app.domain.principal import Principal
-from app.ports import Vector, refuse_inside_transaction
+from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnlyEmbedder
 from app.storage.identity import new_id
 from app.storage.journal import Journal
 from app.storage.tenancy.tenants import TenantStorage
 from app.storage.uow import UnitOfWork
+from app.transactions import refuse_inside_transaction
 from tests.factories import draft
 
 SPACE = "minilm_l6_v2"

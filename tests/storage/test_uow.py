@@ -10,10 +10,10 @@ import pytest
 from app.domain.errors import MnemaError
 from app.domain.outages import DatabaseUnavailable
 from app.domain.principal import Principal
-from app.ports import in_transaction
 from app.storage.engine import Engine
 from app.storage.journal import Journal
 from app.storage.uow import UnitOfWork
+from app.transactions import in_transaction
 from tests.conftest import Database
 from tests.storage.building import Gate, HashedEmbedder, creation, journal_of, remembered, slow
 

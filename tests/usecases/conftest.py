@@ -15,8 +15,8 @@ import yaml
 from pgvector.asyncpg import register_vector
 
 from app.bootstrap import Application, Doubles, build_application
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.principal import Principal
 from app.ports import Embedder
 from tests.conftest import Database

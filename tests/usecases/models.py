@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 
 from app.domain.outages import EmbedderUnavailable
-from app.ports import Vector, refuse_inside_transaction
+from app.ports import Vector
 from app.providers.embeddings.base import VectorsOnlyEmbedder
+from app.transactions import refuse_inside_transaction
 
 
 class WordsEmbedder(VectorsOnlyEmbedder):

@@ -11,8 +11,8 @@ import asyncpg
 
 from app.bootstrap import Application
 from app.bootstrap.reflection import build_model_gateway
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.reflection.model_usage import LlmPolicy
 from app.providers.chat_models import NullChatModel
 from app.providers.chat_models.model_endpoint import ModelEndpoint

@@ -14,7 +14,7 @@ from app.domain.errors import ConfigError, NotFound
 from app.domain.outages import BlobStoreUnavailable
 from app.domain.principal import Principal
 from app.domain.turn_memory.artifacts import blob_of_tenant, format_blob_uri
-from app.ports import refuse_inside_transaction
+from app.transactions import refuse_inside_transaction
 
 if TYPE_CHECKING:
     from obstore.store import S3Config

@@ -6,10 +6,11 @@ from typing import Any, Literal, TypeAlias
 
 from app.domain.errors import ConfigError
 from app.domain.outages import NoChatModel
-from app.ports import Answer, AnswerListener, ChatModel, Prompt, Reply, refuse_inside_transaction
+from app.ports import Answer, AnswerListener, ChatModel, Prompt, Reply
 from app.providers.addresses import check_endpoint, is_printable_ascii
 from app.providers.api_keys import open_key
 from app.providers.chat_models.request_form import RequestForm
+from app.transactions import refuse_inside_transaction
 
 
 class NullChatModel:

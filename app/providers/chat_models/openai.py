@@ -38,12 +38,13 @@ from app.domain.chat.thoughts import strip_thoughts
 from app.domain.outages import ChatModelUnavailable, UnusableAnswer
 from app.domain.reflection.model_usage import Usage, estimate_tokens
 from app.domain.text_rules import replace_halves
-from app.ports import Answer, AnswerListener, Prompt, Reply, refuse_inside_transaction
+from app.ports import Answer, AnswerListener, Prompt, Reply
 from app.providers.bounded_http import REFUSED, is_too_long
 from app.providers.chat_models.answers import build_reader
 from app.providers.chat_models.model_endpoint import MAX_ANSWER, ModelEndpoint
 from app.providers.chat_models.request_form import RequestForm
 from app.providers.chat_models.schema_bounds import build_schema
+from app.transactions import refuse_inside_transaction
 
 LONGEST_REST_S: Final = 600.0
 KINDS_OF_A_HANG: Final = 2

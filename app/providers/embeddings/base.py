@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from app.domain.outages import EmbedderRefused, EmbedderUnavailable
-from app.ports import Embedding, Vector, refuse_inside_transaction
+from app.ports import Embedding, Vector
+from app.transactions import refuse_inside_transaction
 
 
 def unit_vectors(rows: ArrayLike, count: int, dimension: int) -> list[Vector]:

@@ -10,10 +10,10 @@ from typing import Final
 from app.domain.sources.document import ParsedDocument, find_extension, find_kind
 from app.domain.sources.rejection import Rejection, RejectionReason
 from app.domain.sources.source_policy import ParsingPolicy
-from app.ports import refuse_inside_transaction
 from app.providers.descriptors import NotRegular, open_regular
 from app.providers.parsing.draft import Request
 from app.providers.parsing.process import ParserProcess
+from app.transactions import refuse_inside_transaction
 
 HARMLESS: Final = frozenset({RejectionReason.NOT_TEXT, RejectionReason.EMPTY, RejectionReason.TOO_MUCH_TEXT})
 """The reasons after which a process parses the next document all the same."""

@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 from app.domain.errors import ConfigError
 from app.domain.outages import EmbedderUnavailable, RerankerUnavailable
 from app.domain.recall.late_interaction import max_sim
-from app.ports import Embedder, Reranker, refuse_inside_transaction
+from app.ports import Embedder, Reranker
 from app.providers.addresses import check_endpoint
 from app.providers.api_keys import open_key
+from app.transactions import refuse_inside_transaction
 
 
 class NullReranker:

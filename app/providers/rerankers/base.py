@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from app.domain.outages import RerankerUnavailable
-from app.ports import refuse_inside_transaction
+from app.transactions import refuse_inside_transaction
 
 MAX_QUERY = 2000
 MAX_TEXT = 4000

@@ -15,10 +15,10 @@ import httpx2
 
 from app.domain.chat.upstream import ANTHROPIC, Upstream
 from app.domain.outages import ServerBusy, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable, UpstreamUnusable
-from app.ports import refuse_inside_transaction
 from app.providers.outside_stream import OutsideStream
 from app.providers.upstreams.addresses import AddressRules, Endpoint, parse_endpoint
 from app.providers.upstreams.resolving import CachedResolver, Resolve
+from app.transactions import refuse_inside_transaction
 
 MAX_ADDRESSES = 3
 """The most addresses of a host that a call tries to connect to."""

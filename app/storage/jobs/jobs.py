@@ -41,11 +41,68 @@ class JobCounts:
     paused: tuple[str, ...]
 
 
-class JobStorage:
+class JobRecords:
+    """The jobs as operators see and steer them."""
+
+    def __init__(self, uow: UnitOfWork) -> None:
+        self._uow = uow
+
+    async def list_jobs(
+        self, principal: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
+    ) -> list[Job]:
+        """Return jobs behind `after`, newest first and without reports, at most `limit`."""
+        rows = await self._read_rows(principal, "page", state, kind, *(after or (None, None)), limit)
+        return [_job_from_row(row) for row in rows]
+
+    async def get_job(self, principal: Principal, job_id: UUID) -> Job | None:
+        """Return the job, or None if the tenant does not have it."""
+        rows = await self._read_rows(principal, "get", job_id)
+        return _job_from_row(rows[0]) if rows else None
+
+    async def count_jobs(self, principal: Principal) -> JobCounts:
+        """Count the jobs by kind and state, and tell how far they are behind."""
+        async with self._uow.read(principal) as tx:
+            rows = await tx.fetch(_SQL["counts"], principal.tenant_id)
+            oldest = await tx.fetchval(_SQL["oldest_due"], principal.tenant_id)
+            paused = await tx.fetch(_SQL["pauses"], principal.tenant_id)
+        counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
+        return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
+
+    async def tally_jobs(self, principal: Principal) -> list[tuple[str, str, int]]:
+        """Return (kind, state, number) for each kind and state."""
+        rows = await self._read_rows(principal, "counts")
+        return [(row["kind"], row["state"], row["jobs"]) for row in rows]
+
+    async def replay_job(self, principal: Principal, job_id: UUID) -> bool:
+        """Queue a dead, done or delayed job again; False if there is no such job."""
+        return bool(await self._write_rows(principal, "replay", job_id))
+
+    async def pause_kind(self, principal: Principal, kind: str) -> None:
+        """Start no more jobs of this kind, or of any kind (`*`)."""
+        await self._write_rows(principal, "pause", kind)
+
+    async def resume_kind(self, principal: Principal, kind: str) -> None:
+        """End the pause of this kind, or every pause (`*`)."""
+        await self._write_rows(principal, "resume", kind)
+
+    async def paused_kinds(self, principal: Principal) -> list[str]:
+        """Return the paused kinds; `*` pauses all."""
+        return [row["kind"] for row in await self._read_rows(principal, "pauses")]
+
+    async def _read_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
+        async with self._uow.read(principal) as tx:
+            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
+
+    async def _write_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
+        async with self._uow.write(principal) as tx:
+            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
+
+
+class JobStorage(JobRecords):
     """Statements on jobs. All times are the database's; no worker's clock counts."""
 
     def __init__(self, uow: UnitOfWork, policy: JobPolicy) -> None:
-        self._uow = uow
+        super().__init__(uow)
         self._policy = policy
 
     async def find_due(self) -> dict[UUID, list[DueJob]]:
@@ -111,36 +168,6 @@ class JobStorage:
         rows = await self._write_rows(principal, "schedule", ids, [str(kind) for kind in slots], list(slots.values()))
         return [row["id"] for row in rows]
 
-    async def list_jobs(
-        self, principal: Principal, state: JobState | None, kind: str | None, after: Position | None, limit: int
-    ) -> list[Job]:
-        """Return jobs behind `after`, newest first and without reports, at most `limit`."""
-        rows = await self._read_rows(principal, "page", state, kind, *(after or (None, None)), limit)
-        return [_job_from_row(row) for row in rows]
-
-    async def get_job(self, principal: Principal, job_id: UUID) -> Job | None:
-        """Return the job, or None if the tenant does not have it."""
-        rows = await self._read_rows(principal, "get", job_id)
-        return _job_from_row(rows[0]) if rows else None
-
-    async def count_jobs(self, principal: Principal) -> JobCounts:
-        """Count the jobs by kind and state, and tell how far they are behind."""
-        async with self._uow.read(principal) as tx:
-            rows = await tx.fetch(_SQL["counts"], principal.tenant_id)
-            oldest = await tx.fetchval(_SQL["oldest_due"], principal.tenant_id)
-            paused = await tx.fetch(_SQL["pauses"], principal.tenant_id)
-        counts = tuple((row["kind"], JobState(row["state"]), row["jobs"]) for row in rows)
-        return JobCounts(counts, oldest, tuple(row["kind"] for row in paused))
-
-    async def tally_jobs(self, principal: Principal) -> list[tuple[str, str, int]]:
-        """Return (kind, state, number) for each kind and state."""
-        rows = await self._read_rows(principal, "counts")
-        return [(row["kind"], row["state"], row["jobs"]) for row in rows]
-
-    async def replay_job(self, principal: Principal, job_id: UUID) -> bool:
-        """Queue a dead, done or delayed job again; False if there is no such job."""
-        return bool(await self._write_rows(principal, "replay", job_id))
-
     async def has_stranded(self, principal: Principal, kind: JobKind, since: datetime, code: str) -> bool:
         """Tell whether jobs of this kind, made since then, died of an error with this code."""
         return bool((await self._read_rows(principal, "stranded", kind, since, f"{code}:"))[0]["exists"])
@@ -176,18 +203,6 @@ class JobStorage:
             )
         )
 
-    async def pause_kind(self, principal: Principal, kind: str) -> None:
-        """Start no more jobs of this kind, or of any kind (`*`)."""
-        await self._write_rows(principal, "pause", kind)
-
-    async def resume_kind(self, principal: Principal, kind: str) -> None:
-        """End the pause of this kind, or every pause (`*`)."""
-        await self._write_rows(principal, "resume", kind)
-
-    async def paused_kinds(self, principal: Principal) -> list[str]:
-        """Return the paused kinds; `*` pauses all."""
-        return [row["kind"] for row in await self._read_rows(principal, "pauses")]
-
     @property
     def _lease_time(self) -> timedelta:
         return timedelta(seconds=self._policy.lease_s)
@@ -195,14 +210,6 @@ class JobStorage:
     @property
     def _republish_after(self) -> timedelta:
         return timedelta(seconds=self._policy.republish_s)
-
-    async def _read_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
-        async with self._uow.read(principal) as tx:
-            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
-
-    async def _write_rows(self, principal: Principal, name: str, *args: Any) -> list[Row]:
-        async with self._uow.write(principal) as tx:
-            return await tx.fetch(_SQL[name], principal.tenant_id, *args)
 
 
 def _delay(seconds: float) -> timedelta:

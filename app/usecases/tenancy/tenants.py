@@ -12,19 +12,16 @@ from uuid import UUID
 
 from app.config.tenant_policies import TenantPolicies
 from app.domain.errors import (
-    ConflictingName,
-    DuplicateText,
     InvalidInput,
-    NotFound,
     Unauthenticated,
     UnknownAgent,
-    UnknownProject,
 )
 from app.domain.ids import check_identifier
 from app.domain.outages import DatabaseUnavailable, ServerBusy
 from app.domain.principal import READ_ALL, Lease, Principal
 from app.ports import Clock
-from app.storage.tenancy.tenants import ApiKey, KeyOwner, Tenant, TenantStorage, hash_key
+from app.storage.tenancy.tenants import ApiKey, KeyOwner, TenantStorage, hash_key
+from app.usecases.tenancy.directory import TenantDirectory
 
 SCOPES = ("query", "write", "chat", "approve", READ_ALL, "admin")
 KEY_ENDED: Final = "The API key was revoked, or expired, while the request was under way."
@@ -65,11 +62,11 @@ class KeyLease:
             raise Unauthenticated(KEY_ENDED)
 
 
-class Tenants:
-    """The use-cases of tenants and keys, and a cache of authenticated keys."""
+class Tenants(TenantDirectory):
+    """The directory, the creation of keys, and a cache of authenticated keys."""
 
     def __init__(self, storage: TenantStorage, policies: TenantPolicies, clock: Clock, key_cache_s: float) -> None:
-        self._storage = storage
+        super().__init__(storage)
         self._policies = policies
         self._clock = clock
         self._ttl = key_cache_s
@@ -127,34 +124,6 @@ class Tenants:
         """Return the seconds until a key expires."""
         return math.inf if expires_at is None else (expires_at - self._clock.now()).total_seconds()
 
-    async def list_tenants(self) -> list[Tenant]:
-        """Return all tenants of the installation."""
-        return await self._storage.list_tenants()
-
-    async def find_tenant(self, name_or_id: str) -> Tenant:
-        """Return the tenant with this name or id; raise NotFound."""
-        for tenant in await self._storage.list_tenants():
-            if name_or_id in (tenant.name, str(tenant.id)):
-                return tenant
-        raise NotFound(f"no tenant {name_or_id!r}")
-
-    async def require_project(self, principal: Principal, project: str) -> None:
-        """Raise UnknownProject unless `project` is the id or the name of the principal's own tenant."""
-        if project == str(principal.tenant_id) or project == await self._storage.get_tenant_name(principal):
-            return
-        raise UnknownProject(f"no project {project!r}; project_id must be the id or the name of this key's tenant")
-
-    async def create_tenant(self, name: str, cluster: str | None = None, region: str | None = None) -> Tenant:
-        """Create a tenant, in the named cluster or in one of the region, to which it is then bound.
-
-        Raise ConflictingName if the name is taken, InvalidInput if it is no identifier, or if there is no such cluster
-        or region.
-        """
-        try:
-            return await self._storage.create_tenant(check_identifier(name), cluster, region)
-        except DuplicateText as error:
-            raise ConflictingName(f"a tenant named {name!r} exists") from error
-
     async def create_key(
         self,
         tenant_id: UUID,
@@ -184,20 +153,6 @@ class Tenants:
             raise InvalidInput("an admin key cannot be bound to agents")
         maker = by or Principal(tenant_id)
         return await self._storage.create_key(maker, check_identifier(name), chosen, agents, expires_at)
-
-    async def list_keys(self, tenant_id: UUID) -> list[ApiKey]:
-        """Return the tenant's keys, without their plain text."""
-        return await self._storage.list_keys(Principal(tenant_id))
-
-    async def revoke_key(self, tenant_id: UUID, key_id: UUID, by: Principal | None = None) -> tuple[str, ...]:
-        """Revoke a key; return the clusters that could not be told, which refuse it later.
-
-        `by`: whose key does it. Raise NotFound if there is no such key or it is revoked already.
-        """
-        revocation = await self._storage.revoke_key(by or Principal(tenant_id), key_id)
-        if not revocation.was_valid:
-            raise NotFound("no such key, or it is revoked already")
-        return revocation.unreached
 
 
 def _build_principal(owner: KeyOwner, lease: Lease) -> Principal:

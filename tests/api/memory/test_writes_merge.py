@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from app.bootstrap import Application, Doubles
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.ports import Embedder
 from tests.api.calls import history_of, listed, refused, remember, row_counts, sql
 from tests.conftest import Database

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from app.bootstrap import Application, Doubles
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.ports import Embedder
 from app.storage.operations import events
 from tests.api.calls import ask, listed, refused, remember, send, texts

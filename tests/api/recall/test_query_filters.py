@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from app.bootstrap import Doubles
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.ports import Embedder
 from tests.api.calls import ask, listed, remember, texts
 from tests.factories import Caller, serve

@@ -15,9 +15,9 @@ import yaml
 from pydantic import SecretStr
 
 from app.bootstrap import Application, Doubles
-from app.config.loader import CONFIG_DIR
 from app.config.server_worker import ServerWorker
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.outages import CountersUnavailable
 from app.domain.trusted_time import TrustedTime
 from app.ports import CounterIncrement, Embedder

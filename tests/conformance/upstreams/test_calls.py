@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from app.domain.chat.upstream import Upstream
 from app.domain.outages import ServerBusy, UpstreamUnreachable, UpstreamUnusable
-from app.ports import in_transaction
 from app.providers.upstreams import client as client_module
+from app.transactions import in_transaction
 from tests.conformance.upstreams.conftest import MakeClient, at_port, post
 from tests.loopback import loopback
 from tests.upstream_server import CHUNKED, OK, chunk, raw_endpoint, read_request

@@ -6,7 +6,8 @@ from itertools import combinations, groupby
 
 import pytest
 
-from app.config.loader import CONFIG_DIR, load_categories
+from app.config.loader import load_categories
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.consolidation.comparison import (
     ConsolidationPolicy,
     Fingerprint,

@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.loader import CONFIG_DIR, load_capture, load_categories
+from app.config.loader import load_capture, load_categories
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.errors import ConfigError
 from app.domain.memory.instructions import read_instruction
 from app.domain.memory.memory import MemoryType

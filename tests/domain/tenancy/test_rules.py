@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from app.config import tenant_documents as documents
-from app.config.loader import CONFIG_DIR, load_policies
+from app.config.loader import load_policies
 from app.config.tenant_builder import TenantBuilder
 from app.config.tenant_fields import CLASSES, FIELDS, PROFILE_FIELDS
 from app.config.tenant_policies import TenantPolicies
+from app.config.yaml_files import CONFIG_DIR
 from app.domain.principal import Principal
 from app.domain.recall.profiles import RankingProfile
 from app.domain.tenancy.rules import MAX_DOCUMENT_BYTES, InvalidConfig

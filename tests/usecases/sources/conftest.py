@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from app.bootstrap import Application, Doubles, build_application
-from app.config.loader import CONFIG_DIR
 from app.config.settings import Settings
+from app.config.yaml_files import CONFIG_DIR
 from app.ports import Embedder
 from app.providers import source_folders
 from tests.factories import Caller, Clock, KeepOpen, make_caller
