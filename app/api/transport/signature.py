@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -16,20 +17,25 @@ Problem = dict[str, Any]
 """One entry of RequestValidationError: `type`, `loc`, `msg`, `input`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Argument:
     """An argument that is validated.
 
-    `place` is query, header or body. `alias` is its name in the request, None for a body. `many`: it is a list of all
-    values that the request gives for the name.
+    `place` is query, header or body. `alias` is its name in the request, None for a body. `hint` is its type. `many`:
+    it is a list of all values that the request gives for the name.
     """
 
     name: str
     place: str
     alias: str | None
-    type: TypeAdapter[Any]
+    hint: Any
     default: Any = inspect.Parameter.empty
     many: bool = False
+
+    @cached_property
+    def type(self) -> TypeAdapter[Any]:
+        """The validation, which the first request builds. FastAPI has built its own from the same type at the start."""
+        return TypeAdapter(self.hint)
 
     @property
     def loc(self) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ def signature_of(endpoint: Callable[..., Any]) -> Signature:
                 Argument(name, place, _alias(name, marker), _type(hint), parameter.default, _is_list(hint))
             )
         elif marker is None and isinstance(hint, type) and issubclass(hint, BaseModel):
-            arguments["body"].append(Argument(name, "body", None, TypeAdapter(hint), parameter.default))
+            arguments["body"].append(Argument(name, "body", None, hint, parameter.default))
         else:
             other.add(name)
     query, headers, bodies = (tuple(group) for group in arguments.values())
@@ -113,8 +119,8 @@ def _alias(name: str, marker: Query | Header) -> str:
     return name.replace("_", "-") if isinstance(marker, Header) and marker.convert_underscores else name
 
 
-def _type(hint: Any) -> TypeAdapter[Any]:
+def _type(hint: Any) -> Any:
     """Return the type without FastAPI's marker but with the marker's constraints."""
     parts = [part for piece in _parts(hint) for part in (piece.metadata if isinstance(piece, Param) else (piece,))]
     base = get_args(hint)[0]
-    return TypeAdapter(Annotated[base, *parts] if parts else base)
+    return Annotated[base, *parts] if parts else base
