@@ -66,12 +66,6 @@ def test_tokens_are_those_of_the_published_tokenizer(tokenizer: Tokenizer, text:
     assert tokenizer.encode(E5Small(model_cache()).text_form().write(text)).ids[3:-1] == ids
 
 
-def test_the_tokens_are_listed_in_the_order_of_their_ids(tokenizer: Tokenizer) -> None:
-    tokens = E5Small(model_cache()).list_tokens(tokenizer)
-    assert len(tokens) == tokenizer.get_vocab_size()
-    assert [tokenizer.token_to_id(token) for token in tokens[::997]] == list(range(len(tokens)))[::997]
-
-
 async def test_a_question_in_any_language_is_nearest_to_the_fact(multilingual: LocalEmbedder) -> None:
     facts = await multilingual.embed_texts([*PEANUTS.values(), TRAIN])
     question = await multilingual.embed_query("What must she not eat, because of an allergy?")

@@ -24,7 +24,7 @@ import mmap
 import os
 import shutil
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,10 +89,6 @@ class E5Small(LocalModel):
     def read_tokenizer(self) -> "Tokenizer":
         """Return the Unigram tokenizer. It takes texts that `text_form` and `query_form` have written."""
         return _build_tokenizer(self._vocabulary)
-
-    def list_tokens(self, tokenizer: "Tokenizer") -> Sequence[str]:
-        """Return the pieces in the order of their ids, without a dictionary of all of them."""
-        return self._vocabulary.pieces
 
     def is_content(self, token: str) -> bool:
         """Tell whether a piece is compared: it has a letter or a digit. No word is left out, in any language."""

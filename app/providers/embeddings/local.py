@@ -3,8 +3,9 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -41,9 +42,9 @@ class LoadedModel:
     """A loaded model. Thread-safe. Its methods compute for long, so call them on a worker thread."""
 
     def __init__(self, model: LocalModel, cache_dir: Path, precision: Precision) -> None:
-        self._tokenizer = model.read_tokenizer()
-        self._tokenizer.enable_truncation(model.max_tokens)
-        self._content = np.array([model.is_content(token) for token in model.list_tokens(self._tokenizer)], np.bool_)
+        self._tokenizer = tokenizer = model.read_tokenizer()
+        tokenizer.enable_truncation(model.max_tokens)
+        self._is_content = cache(lambda token: model.is_content(tokenizer.id_to_token(token) or ""))
         self.query_form = model.query_form()
         self.text_form = model.text_form()
         self._first = 1 + len(self._tokenizer.encode(self.text_form.prefix.strip(), add_special_tokens=False))
@@ -75,7 +76,7 @@ class LoadedModel:
 
     def _content_places(self, encoding: "Encoding") -> NDArray[np.int64]:
         """Return the places of the words that are compared: content words, or all words if there are none."""
-        content = self._first + np.flatnonzero(self._content[encoding.ids[self._first :]])[:MAX_WORDS]
+        content = self._first + np.flatnonzero(list(map(self._is_content, encoding.ids[self._first :])))[:MAX_WORDS]
         return content if content.size else np.arange(self._first, len(encoding.ids) - 1)[:MAX_WORDS]
 
     def _run_session(self, outputs: list[str], encoded: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
@@ -123,9 +124,9 @@ class LocalEmbedder(CachingEmbedder):
         self._loaded: LoadedModel | None = None
         self._waiting = WaitingBatches()
 
-    def begin_loading(self) -> None:
+    def begin_loading(self) -> Future[LoadedModel]:
         """Load the model on a worker thread. If that fails, the next call tries again and raises the error."""
-        self._pool.submit(self._load_model)
+        return self._pool.submit(self._load_model)
 
     async def close(self) -> None:
         """Stop the worker threads; calls that wait and later calls raise EmbedderUnavailable."""

@@ -1,7 +1,7 @@
 """The interface of a model of the local embedder: weights, a tokenizer, and the form of texts that it expects."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +58,6 @@ class LocalModel(ABC):
     @abstractmethod
     def read_tokenizer(self) -> "Tokenizer":
         """Return the tokenizer, with the tokens at the ends of a text, without truncation and padding."""
-
-    def list_tokens(self, tokenizer: "Tokenizer") -> Sequence[str]:
-        """Return the tokens of the tokenizer in the order of their ids."""
-        places = tokenizer.get_vocab()
-        return sorted(places, key=places.__getitem__)
 
     @abstractmethod
     def is_content(self, token: str) -> bool:
