@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -138,7 +140,7 @@ async def build_application(
     parser = doubles.parser or PooledDocumentParser()
     folders = doubles.folders or build_folders(settings)
     try:
-        space = await _open_space(uow, model)
+        space, loading = await _open_space(uow, model)
         await database.open_parts()
         await _require_equal(database, space, settings.erasure_secret())
         journal = Journal(uow, space.name, settings.erasure_secret())
@@ -167,20 +169,19 @@ async def build_application(
         )
         refresh = build_refresh(uow, policies)
         await refresh.load_changes()
-        async with _run_in_background(_build_use_cases(parts), refresh, clock) as app, tell_metrics(worker, metrics):
+        app = _build_use_cases(parts)
+        async with _run_in_background(app, refresh, clock, loading), tell_metrics(worker, metrics):
             yield app
     finally:
         for opened in (parser, blobs, upstream, chat, reranker, embedder, database):
             await opened.close()
 
 
-async def _open_space(uow: UnitOfWork, model: Embedder) -> Space:
+async def _open_space(uow: UnitOfWork, model: Embedder) -> tuple[Space, Future[Any] | None]:
     """Return the model's space in a database that fits this code. A local model loads beside the rest of the start."""
     await require_schema(uow)
     space = await require_space(uow, model.model, model.dimension)
-    if isinstance(model, LocalEmbedder):
-        model.begin_loading()
-    return space
+    return space, model.begin_loading() if isinstance(model, LocalEmbedder) else None
 
 
 async def _require_equal(database: Database, space: Space, secret: bytes) -> None:
@@ -202,8 +203,8 @@ async def _require_equal(database: Database, space: Space, secret: bytes) -> Non
 
 @asynccontextmanager
 async def _run_in_background(
-    app: Application, refresh: RefreshRules, clock: TrustedClock
-) -> AsyncIterator[Application]:
+    app: Application, refresh: RefreshRules, clock: TrustedClock, loading: Future[Any] | None
+) -> AsyncIterator[None]:
     """Write access counts, exchange limits, read tenants' rules and the clock while the application is open.
 
     The English patterns are compiled at the beginning.
@@ -223,13 +224,7 @@ async def _run_in_background(
         with suppress(DatabaseUnavailable):  # the clock goes on without the database, and /ready reports the failure
             await clock.follow_database()
 
-    async def compile_patterns() -> None:
-        try:
-            await asyncio.to_thread(english.compile_patterns)
-        except Exception:
-            log.exception("patterns_not_compiled")
-
-    compiling = asyncio.create_task(compile_patterns())  # an early request compiles the patterns that it reads
+    compiling = asyncio.create_task(compile_patterns(loading))
     try:
         async with (
             run_periodically(app.parts.access.flush_pending, ACCESS_FLUSH_S, "access_flush_failed"),
@@ -242,13 +237,26 @@ async def _run_in_background(
             run_periodically(spread_revocations, REVOCATIONS_S, "revocations_not_spread"),
             run_periodically(app.chat.kept.store_kept, KEPT_TURNS_S, "kept_turns_failed"),
         ):
-            yield app
+            yield
     finally:
         await app.webhooks.close()
         await app.chat.kept.close()
         await app.tenancy.limits.close()
         await asyncio.to_thread(app.parts.publisher.close)
         await compiling
+
+
+async def compile_patterns(loading: Future[Any] | None) -> None:
+    """Compile the English patterns on a thread, after the model is loaded: a server is ready once it has a model.
+
+    An earlier request compiles the patterns that it reads. `loading` may fail, which is reported by calls of the model.
+    """
+    if loading is not None:
+        await asyncio.gather(asyncio.wrap_future(loading), return_exceptions=True)
+    try:
+        await asyncio.to_thread(english.compile_patterns)
+    except Exception:
+        log.exception("patterns_not_compiled")
 
 
 def _build_use_cases(parts: SharedParts) -> Application:
