@@ -130,6 +130,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="aea8c1a548b2aac6d9c920d27783afc4b25326fcb862d156fadf416794547ea3",
         fingerprint="a78d224e86eab5b4436c09882177ae83e5bd41b04568359da4b3e741c4a32f98",
     ),
+    "0028": Frozen(
+        files="88c7d8ce694c2da9e41664977bd792ea8810f4715049b4b5d765ab2fccfd61a4",
+        fingerprint="8c4e73fba898c6898b2ccf2a0a6ee31202b2e867375e07d490bdffc8cfb412c2",
+    ),
 }
 """The published revisions."""
 
