@@ -94,7 +94,11 @@ class Filters:
 
         User and category are missing: they are separate arguments, because they are the indexes' first columns.
         """
-        return _conditions_of(all_of([*self.named_leaves().values(), self.where, *more]))
+        return _conditions_of(all_of([*self.conjuncts(), *more]))
+
+    def conjuncts(self) -> list[Node]:
+        """Return the conditions that all must be true, without user and category."""
+        return list(conjuncts_of(all_of([*self.named_leaves().values(), self.where])))
 
 
 _LEAVES: Final[Mapping[str, tuple[str, Operator]]] = {

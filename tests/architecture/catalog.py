@@ -24,6 +24,7 @@ DEFINERS = {
     "labelled_memories(bigint,text[],jsonb,integer)": "mnema_search",
     "numbered_memories(bigint,text[],jsonb,integer)": "mnema_search",
     "longest_kept(integer,integer)": "mnema_partitions",
+    "list_indexed(text,bigint,tsquery,text[],jsonb,jsonb,integer,integer)": "mnema_search",
     "list_worded(bigint,text,text[],jsonb,jsonb,integer)": "mnema_search",
     "paused_jobs()": "mnema_jobs",
     "pending_revocations()": "mnema_auth",

@@ -204,6 +204,34 @@ async def test_labels_find_a_tenants_own_memories(
     assert await raw.fetchval(statement, EVERYTHING, json.dumps(home)) == []
 
 
+async def test_a_list_by_an_index_is_a_tenants_own(
+    uow: UnitOfWork, journal: Journal, raw: asyncpg.Connection, a: Principal, b: Principal
+) -> None:
+    fields: dict[str, Any] = FULL | {"metadata": {"score": 0.9}}
+    ours, theirs = [await remembered(journal, tenant, **fields) for tenant in (a, b)]
+    home = {**Filters(tag="home").row_conditions()}
+    high = {**Filters(where=parse_where({"metadata.score": {"gt": 0.5}})).row_conditions()}
+    statement = "SELECT list_indexed($1, NULL, NULL, NULL, $2, $3, 10, 100)"
+    plain: dict[str, Any] = {"state": "active"}
+    for scope, memory in ((a, ours), (b, theirs)):
+        async with uow.read(scope) as tx:
+            assert await tx.fetchval(statement, "labels", home, plain) == [memory.id]
+            assert await tx.fetchval(statement, "numbers", high, plain) == [memory.id]
+            assert await tx.fetchval(statement, "state", home, {"state": "superseded"}) is None
+            for escape in (f'true) || ($."{b.tenant_id}" ? (true', f'1 == 1) || exists($."{a.tenant_id}"'):
+                with suppress(asyncpg.PostgresError):
+                    found = await tx.fetchval(statement, "labels", home | {"where_labels": escape}, plain)
+                    assert set(found or ()) <= {memory.id}
+            injected = plain | {
+                "equal": {"role = 'x' OR true --": ["x"]},
+                "tags": ["') OR (true"],
+                "sort": "') OR (true",
+            }
+            with suppress(asyncpg.PostgresError):
+                assert set(await tx.fetchval(statement, "labels", home, injected) or ()) <= {memory.id}
+    assert not await raw.fetchval(statement, "labels", json.dumps(home), json.dumps(plain))
+
+
 async def test_numbers_find_a_tenants_own_memories(
     uow: UnitOfWork, journal: Journal, raw: asyncpg.Connection, a: Principal, b: Principal
 ) -> None:

@@ -20,6 +20,10 @@ OrderName: TypeAlias = Literal["desc", "asc"]
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,15})?")
 _WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _IMPORTANCE: Final = re.compile("[1-5]")
+_EQUAL: Final = frozenset({"type", "category", "thread_id", "agent_id", "run_id", "actor_id", "role", "language"})
+"""The fields with an index that begins with tenant and field."""
+_LATER: Final = frozenset({"gt", "gte"})
+_EARLIER: Final = frozenset({"lt", "lte"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +64,35 @@ class MemoryListing:
         return sorted(chosen if seen is None else chosen.intersection(seen))
 
     def order_conditions(self, after: Mapping[str, str] | None) -> dict[str, Any]:
-        """Return the state and the order for the database function `list_memories()`."""
-        conditions: dict[str, Any] = {"state": self.state, "sort": self.sort, "ascending": self.order == "asc"}
+        """Return the state, the order and what indexes find for the database function `list_memories()`."""
+        conditions = self._found_conditions() | {"sort": self.sort, "ascending": self.order == "asc"}
         return conditions if after is None else conditions | {"after": dict(after)}
 
     def id_conditions(self, after: UUID | None) -> dict[str, Any]:
         """Return what `order_conditions` does, for the order of ids, behind `after`."""
-        conditions: dict[str, Any] = {"state": self.state, "sort": "id", "ascending": True}
+        conditions = self._found_conditions() | {"sort": "id", "ascending": True}
         return conditions if after is None else conditions | {"after": {"value": str(after)}}
+
+    def _found_conditions(self) -> dict[str, Any]:
+        """Return the state, and conditions that every memory of the list meets and that indexes find.
+
+        `equal`: the values by field, of which the memory has one. `tags`: those that it has. `expires`: its end is
+        within these times.
+        """
+        found: dict[str, Any] = {"state": self.state}
+        equal: dict[str, list[str]] = {"type": list(self.types)} if self.types else {}
+        for part in self.filters.conjuncts():
+            if not isinstance(part, Leaf):
+                continue
+            texts = [value for value in part.values if isinstance(value, str)]
+            if part.field in _EQUAL and part.operator in ("eq", "in") and len(texts) == len(part.values):
+                equal.setdefault(part.field, texts)
+            elif part.field == "tags" and part.operator == "contains":
+                found.setdefault("tags", []).extend(texts)
+            elif part.field == "expires_at" and part.operator in _LATER | _EARLIER:
+                span = found.setdefault("expires", ["-infinity", "infinity"])
+                span[part.operator in _EARLIER] = _recorded(part.values[0])
+        return found | {"equal": equal} if equal else found
 
     def named_conditions(self) -> dict[str, Any]:
         """Return the conditions that are set, as JSON for a record that outlives memories.

@@ -50,8 +50,11 @@ CREATE INDEX memories_by_agent ON memories USING btree (tenant_id, agent_id, cre
 CREATE INDEX memories_by_category ON memories USING btree (tenant_id, category, state);
 CREATE INDEX memories_by_created ON memories USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX memories_by_importance ON memories USING btree (tenant_id, state, importance, created_at, id);
+CREATE INDEX memories_by_language ON memories USING btree (tenant_id, language, created_at DESC, id DESC) WHERE language IS NOT NULL;
+CREATE INDEX memories_by_role ON memories USING btree (tenant_id, role, created_at DESC, id DESC) WHERE role IS NOT NULL;
 CREATE INDEX memories_by_run ON memories USING btree (tenant_id, run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX memories_by_thread ON memories USING btree (tenant_id, thread_id, seq, created_at, id) WHERE thread_id IS NOT NULL;
+CREATE INDEX memories_by_type ON memories USING btree (tenant_id, type, created_at DESC, id DESC);
 CREATE INDEX memories_by_updated ON memories USING btree (tenant_id, state, updated_at, id);
 CREATE INDEX memories_by_user ON memories USING btree (tenant_id, user_pk, created_at DESC, id DESC);
 CREATE INDEX memories_chunks ON memories USING btree (tenant_id, user_pk) INCLUDE (id, category, type, thread_id, agent_id, run_id, actor_id, role, tags, pinned, importance, updated_at) WHERE state = 'active'::text AND type = 'chunk'::text;

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.domain.errors import InvalidCursor, InvalidInput
+from app.domain.filters import Filters
 from app.domain.memory.listing import MemoryListing, OrderName, SortName, parse_metadata
 from app.domain.memory.memory import Memory, MemoryState, MemoryType
+from app.domain.where.parsing import parse_where
 
 sorts = st.sampled_from(SortName.__args__)
 orders = st.sampled_from(OrderName.__args__)
@@ -85,3 +87,23 @@ def test_categories_stay_within_those_of_the_key() -> None:
     assert listing.narrow_categories([]) == []
     assert MemoryListing().narrow_categories(["tasks"]) == ["tasks"]
     assert MemoryListing().narrow_categories(None) is None
+
+
+def test_a_list_names_what_indexes_find() -> None:
+    conditions = {"role": {"in": ["user", "tool"]}, "expires_at": {"gte": "2026-01-01"}, "actor_id": {"ne": "b"}}
+    filters = Filters(language="de", tag="home", where=parse_where(conditions))
+    found = MemoryListing(filters, types=("turn",)).order_conditions(None)
+    assert found == {
+        "state": "active",
+        "sort": "created_at",
+        "ascending": False,
+        "equal": {"type": ["turn"], "language": ["de"], "role": ["user", "tool"]},
+        "tags": ["home"],
+        "expires": ["2026-01-01T00:00:00+00:00", "infinity"],
+    }
+
+
+def test_one_of_several_conditions_is_named_by_no_index() -> None:
+    where = parse_where({"or": [{"role": "user"}, {"tags": {"contains": "home"}}]})
+    found = MemoryListing(Filters(where=where)).id_conditions(None)
+    assert found == {"state": "active", "sort": "id", "ascending": True}

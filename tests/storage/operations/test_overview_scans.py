@@ -1,6 +1,7 @@
 """The rows that overviews and lists read, among 20,000 memories of 400 users."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -9,6 +10,7 @@ import pytest
 from app.domain.filters import EventFilters, Filters
 from app.domain.memory.listing import MemoryListing, parse_metadata
 from app.domain.principal import Principal
+from app.domain.where.parsing import parse_where
 from app.storage.engine import prepare_connection
 from app.storage.memory.memories import MemoryStorage
 from app.storage.operations.events import list_events
@@ -21,14 +23,19 @@ SET session_replication_role = replica;
 INSERT INTO users (tenant_id, user_id)
     SELECT '{tenant}', 'user ' || lpad(u::text, 3, '0') FROM generate_series(0, 399) u;
 INSERT INTO memories (tenant_id, id, user_pk, user_id, thread_id, agent_id, actor_id, type, category, text, text_hash,
-                      importance, pinned, tags, state, metadata, version, created_at, updated_at)
+                      importance, pinned, tags, state, metadata, version, created_at, updated_at, role, language,
+                      expires_at)
     SELECT '{tenant}', gen_random_uuid(), u.user_pk, u.user_id, 'thread of ' || u.user_id,
            CASE n % 1000 WHEN 13 THEN 'auditor' ELSE 'planner' END, CASE n % 1000 WHEN 14 THEN 'Noor' ELSE 'Maya' END,
-           (ARRAY['semantic', 'turn'])[1 + n % 2], (ARRAY['tasks', 'goals', 'profile'])[1 + n % 3],
+           CASE n % 1000 WHEN 16 THEN 'insight' ELSE (ARRAY['semantic', 'turn'])[1 + n % 2] END,
+           (ARRAY['tasks', 'goals', 'profile'])[1 + n % 3],
            'Maya keeps note ' || n || ' about the launch.', decode(md5(n::text), 'hex'), 1 + n % 5,
-           n % 1000 = 15, '{{}}', (CASE n % 1000 WHEN 11 THEN 'soft_deleted' WHEN 12 THEN 'expired' ELSE 'active' END),
-           jsonb_build_object('n', n), 1, now() - n * interval '1 minute',
-           now() - n * interval '1 minute'
+           n % 1000 = 15, CASE n % 1000 WHEN 17 THEN '{{rare}}' ELSE '{{often}}' END::text[],
+           (CASE n % 1000 WHEN 11 THEN 'soft_deleted' WHEN 12 THEN 'expired' ELSE 'active' END),
+           jsonb_build_object('n', n, 'kind', CASE n % 1000 WHEN 18 THEN 'rare' ELSE 'often' END), 1,
+           now() - n * interval '1 minute', now() - n * interval '1 minute',
+           CASE n % 1000 WHEN 19 THEN 'tool' ELSE 'user' END, CASE n % 1000 WHEN 20 THEN 'eo' ELSE 'en' END,
+           CASE n % 1000 WHEN 21 THEN now() + interval '1 day' END
     FROM generate_series(0, 19999) n JOIN users u ON u.tenant_id = '{tenant}'
         AND u.user_id = 'user ' || lpad((n % 400)::text, 3, '0');
 INSERT INTO thread_revision (tenant_id, thread_id, rev) SELECT DISTINCT tenant_id, thread_id, 1 FROM memories;
@@ -81,6 +88,21 @@ READS: dict[str, tuple[Read, int, int]] = {
     "an actor with few memories": (listed(filters=Filters(actor_id="Noor")), 20, 200),
     "pinned": (listed(filters=Filters(pinned=True)), 20, 200),
     "metadata": (listed(1, metadata=(parse_metadata("n:7"),)), 1, 200),
+    "a rare type": (listed(types=("insight",)), 20, 100),
+    "a rare role": (listed(filters=Filters(role="tool")), 20, 100),
+    "a rare language": (listed(filters=Filters(language="eo")), 20, 100),
+    "no such type": (listed(types=("summary",)), 0, 10),
+    "a rare type, most important": (listed(types=("insight",), sort="importance"), 20, 1200),
+    "either of two rare types": (listed(types=("insight", "summary")), 20, 1200),
+    "a rare language, changed last": (listed(filters=Filters(language="eo"), sort="updated_at"), 20, 1200),
+    "a rare tag": (listed(filters=Filters(tag="rare")), 20, 1200),
+    "no such tag": (listed(filters=Filters(tag="nosuch")), 0, 1200),
+    "rare metadata": (listed(metadata=(parse_metadata("kind:rare"),)), 20, 1200),
+    "a range of numbers": (listed(filters=Filters(where=parse_where({"metadata.n": {"gte": 19_980}}))), 20, 1200),
+    "a rare role of a filter": (listed(filters=Filters(where=parse_where({"role": {"in": ["tool", "x"]}}))), 20, 1200),
+    "expiring": (listed(filters=Filters(expires_before=datetime.now(UTC) + timedelta(days=3))), 20, 1200),
+    "deleted, of a rare agent": (listed(state="soft_deleted", filters=Filters(agent_id="auditor")), 0, 100),
+    "a rare tag of a frequent word": (listed(words="launch", filters=Filters(tag="rare")), 20, 1200),
 }
 """A read, the rows that it answers, and the most rows of tables that it may read for them."""
 
