@@ -17,13 +17,14 @@ WITH page AS MATERIALIZED (
 SELECT p.user_id, p.created_at, s.memories, s.threads, greatest(s.changed_at, f.changed_at) AS last_activity_at
 FROM page p
 CROSS JOIN LATERAL (
-    SELECT count(*) AS memories, count(DISTINCT a.thread_id) AS threads, max(a.updated_at) AS changed_at FROM (
-        SELECT m.thread_id, m.updated_at FROM memories m
-        WHERE m.tenant_id = $1 AND m.user_pk = p.user_pk AND m.state = 'active' AND m.type <> 'chunk'
-          AND ($2::text[] IS NULL OR m.category = ANY ($2))
-        UNION ALL SELECT m.thread_id, m.updated_at FROM memories m
-        WHERE m.tenant_id = $1 AND m.user_pk = p.user_pk AND m.state = 'active' AND m.type = 'chunk'
-          AND ($2::text[] IS NULL OR m.category = ANY ($2))) a) s
+    SELECT coalesce(sum(t.memories), 0)::bigint AS memories, count(t.thread_id) AS threads, max(t.changed_at) AS changed_at
+    FROM (SELECT a.thread_id, count(*) AS memories, max(a.updated_at) AS changed_at FROM (  -- count(DISTINCT) would sort
+            SELECT m.thread_id, m.updated_at FROM memories m
+            WHERE m.tenant_id = $1 AND m.user_pk = p.user_pk AND m.state = 'active' AND m.type <> 'chunk'
+              AND ($2::text[] IS NULL OR m.category = ANY ($2))
+            UNION ALL SELECT m.thread_id, m.updated_at FROM memories m
+            WHERE m.tenant_id = $1 AND m.user_pk = p.user_pk AND m.state = 'active' AND m.type = 'chunk'
+              AND ($2::text[] IS NULL OR m.category = ANY ($2))) a GROUP BY a.thread_id) t) s
 CROSS JOIN LATERAL (
     SELECT max(f.updated_at) AS changed_at FROM facts f
     WHERE f.tenant_id = $1 AND f.user_id = p.user_id AND ($2::text[] IS NULL OR f.category = ANY ($2))) f
