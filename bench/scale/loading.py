@@ -18,7 +18,7 @@ from pgvector.asyncpg import register_vector
 
 from app.storage.identity import new_id
 from bench import workload
-from bench.scale.tenants import RARE, USERS, Tenant, make_basis
+from bench.scale.tenants import RARE, SCARCE, USERS, Tenant, make_basis
 
 MODEL = "all-MiniLM-L6-v2"
 SPACE = "minilm_l6_v2"
@@ -27,11 +27,14 @@ EDGES, FEW_EDGES = 5, 1
 _MEMORY = (
     *("tenant_id", "id", "user_pk", "user_id", "thread_id", "seq", "agent_id", "run_id", "type", "category", "text"),
     *("text_hash", "importance", "pinned", "tags", "state", "metadata", "version", "created_at", "updated_at"),
+    *("role", "language", "expires_at"),
 )
 _VECTOR = (
     *("tenant_id", "user_pk", "memory_id", "type", "category", "state", "thread_key", "embedding", "tokens"),
     "indexed",
 )
+_THREADS = """INSERT INTO thread_revision (tenant_id, thread_id, rev)
+    SELECT DISTINCT $1::uuid, thread_id, 1 FROM memories WHERE tenant_id = $1 AND thread_id IS NOT NULL"""
 _RELATION = ("tenant_id", "id", "from_id", "to_id", "strength")
 
 
@@ -60,6 +63,7 @@ async def load_tenants(
     for place, tenant in enumerate(tenants):
         await _copy_tenant(sql, tenant, indexed=place == 0, say=say)
         await sql.execute("SELECT recount_memories($1)", tenant.id)
+        await sql.execute(_THREADS, tenant.id)
     figures.copy_s = time.perf_counter() - started
     for name, made in indexes:
         started = time.perf_counter()
@@ -160,13 +164,18 @@ class _Chunk:
         key = tenant.ids[row]
         user = tenant.users[int(tenant.owners[row])]
         place = tenant.place_of(row, EDGES if user in USERS else FEW_EDGES)
-        kind = "semantic" if place.thread_id is None else "turn"
+        rare = row % RARE == 0
+        kind = "insight" if rare else "semantic" if place.thread_id is None else "turn"
         at = datetime.now(UTC) - timedelta(minutes=len(tenant) - row)
-        rare = "rare" if row % RARE == 0 else None
+        run = "rare" if rare else None
+        role = "tool" if rare else None if place.thread_id is None else ("user", "assistant")[row % 2]
+        tags = [name for name, each in (("rare", RARE), ("scarce", SCARCE)) if row % each == 0]
+        metadata = '{"kind": "rare", "score": 1}' if rare else "{}"
         hashed = (tenant.first + row).to_bytes(8)
-        owner = (tenant.id, key, self._users[user], user, place.thread_id, place.seq, workload.AGENT, rare)
-        rest = (hashed, 1 + row % 4, False, [], "active", "{}", 1, at, at)
-        self._memories.append((*owner, kind, note.category, note.text, *rest))
+        owner = (tenant.id, key, self._users[user], user, place.thread_id, place.seq, workload.AGENT, run)
+        rest = (hashed, 1 + row % 4, False, tags, "active", metadata, 1, at, at)
+        told = (role, "eo" if rare else "en", at + timedelta(days=3650) if rare else None)
+        self._memories.append((*owner, kind, note.category, note.text, *rest, *told))
         named = (tenant.id, self._users[user], key, kind, note.category, "active")
         self._vectors.append((*named, HalfVector(vector), _TOKENS[row % len(_TOKENS)], self._indexed))
         self._relations += [(tenant.id, new_id(), str(key), str(other), 0.6) for other in place.before]

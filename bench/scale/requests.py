@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 from bench import workload
 from bench.http_load import MOST_A_SECOND, encode_request
@@ -16,10 +17,15 @@ WRITERS: Final = 20
 """Notes are written to so many users in turn."""
 
 
-MAYBE_EMPTY: Final = frozenset({"query", "list by a word", "list of an unknown agent", "list of pinned ones"})
+MAYBE_EMPTY: Final = frozenset(
+    {
+        *("query", "list by a word", "list of an unknown agent", "list of pinned ones", "list of an unknown tag"),
+        "list of deleted ones",
+    }
+)
 """Kinds whose right answer may have no item: a made-up vector has no meaning, so its memories may lack relevance.
 
-No loaded memory is pinned.
+No loaded memory is pinned or deleted.
 """
 
 
@@ -61,32 +67,42 @@ def _write(load: Load, number: int) -> tuple[str, str, str, dict[str, Any]]:
     return "POST", "/memory", load.key, body
 
 
-def _list(load: Load, number: int) -> tuple[str, str, str]:
-    return "GET", "/memory?limit=50&user_id=" + load.user if load.user else "/memory?limit=50", load.key
-
-
 def _words(load: Load, number: int) -> tuple[str, str, str]:
     words = str(workload.query_body(number)["query"]).split()[1]
     return "GET", f"/memory?limit=20&q={words}", load.key
 
 
-def _important(load: Load, number: int) -> tuple[str, str, str]:
-    return "GET", "/memory?limit=50&sort=importance", load.key
+LISTS: Final[dict[str, str]] = {
+    "list": "/memory?limit=50",
+    "list by importance": "/memory?limit=50&sort=importance",
+    "list of an unknown agent": "/memory?limit=50&agent_id=nobody",
+    "list of pinned ones": "/memory?limit=50&pinned=true",
+    "list of a rare tag": "/memory?limit=50&tag=rare",
+    "list of a scarce tag": "/memory?limit=50&tag=scarce",
+    "list of an unknown tag": "/memory?limit=50&tag=nosuch",
+    "list of rare metadata": "/memory?limit=50&metadata=kind:rare",
+    "list of a range of numbers": f"/memory?limit=50&where={quote(json.dumps({'metadata.score': {'gt': 0.5}}))}",
+    "list of a rare language": "/memory?limit=50&language=eo",
+    "list of a rare role": "/memory?limit=50&role=tool",
+    "list of a rare type": "/memory?limit=50&type=insight",
+    "list of a rare type by importance": "/memory?limit=50&type=insight&sort=importance",
+    "list of expiring ones": "/memory?limit=50&expires_after=2030-01-01",
+    "list of deleted ones": "/memory?limit=50&state=soft_deleted",
+    "count by category": "/categories",
+    "users": "/users?limit=50&prefix=other-",
+    "threads": "/threads?limit=50&prefix=other-",
+}
+"""Reads of a whole tenant, by their names. The pages of users and threads are of users of 200 memories."""
 
 
-def _unknown_agent(load: Load, number: int) -> tuple[str, str, str]:
-    return "GET", f"/memory?limit=50&agent_id=nobody-{number}", load.key
+def _read(path: str) -> Callable[[Load, int], tuple[str, str, str]]:
+    def build(load: Load, number: int) -> tuple[str, str, str]:
+        return "GET", path + (f"&user_id={load.user}" if load.user else ""), load.key
 
-
-def _pinned(load: Load, number: int) -> tuple[str, str, str]:
-    return "GET", "/memory?limit=50&pinned=true", load.key
-
-
-def _categories(load: Load, number: int) -> tuple[str, str, str]:
-    return "GET", "/categories", load.key
+    return build
 
 
 KINDS: Final[dict[str, Callable[[Load, int], Any]]] = {
-    **{"query": _ask, "write": _write, "list": _list, "list by a word": _words, "list by importance": _important},
-    **{"list of an unknown agent": _unknown_agent, "list of pinned ones": _pinned, "count by category": _categories},
+    **{"query": _ask, "write": _write, "list by a word": _words},
+    **{name: _read(path) for name, path in LISTS.items()},
 }

@@ -14,7 +14,7 @@ from bench import cpu_time
 from bench.child_processes import running_server
 from bench.http_clients import Outcome, run_load
 from bench.http_runs import Figures
-from bench.scale.requests import Load
+from bench.scale.requests import LISTS, Load
 from bench.scale.server import MadeUpEmbedder
 from bench.throwaway import Site
 
@@ -77,13 +77,9 @@ def requests_of(user: str) -> tuple[Request, ...]:
         Request("query of the small tenant", "query", small=True),
         Request("write", "write"),
         Request("write, 8 clients", "write", clients=8),
-        Request("list", "list"),
         Request(f"list of the {user} user", "list", user),
         Request("list by a word", "list by a word"),
-        Request("list by importance", "list by importance"),
-        Request("list of an unknown agent", "list of an unknown agent"),
-        Request("list of pinned ones", "list of pinned ones"),
-        Request("count by category", "count by category"),
+        *(Request(name, name) for name in LISTS),
     )
 
 

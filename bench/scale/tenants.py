@@ -24,7 +24,9 @@ OTHER_USER: Final = 200
 THREAD: Final = 20
 CHUNK: Final = 10_000
 RARE: Final = 1000
-"""One memory in this many has the `run_id` «rare»."""
+"""One memory in this many is an insight with the run, tag, kind, role, language and expiry that others lack."""
+SCARCE: Final = 100
+"""One memory in this many has the tag «scarce»."""
 
 
 def make_basis() -> NDArray[np.float64]:
