@@ -24,6 +24,7 @@ class Conditions(TypedDict, total=False):
     run_id: str
     actor_id: str
     role: str
+    language: str
     pinned: bool
     importance_min: int
     importance_max: int

@@ -25,9 +25,6 @@ BEGIN
         CASE WHEN p_user IS NOT NULL THEN 'm.user_pk = $5' END,
         CASE WHEN p_words IS NOT NULL THEN 'm.tsv @@ $4' END,
         CASE WHEN p_categories IS NOT NULL THEN 'm.category = ANY ($6)' END,
-        (SELECT string_agg(format('m.%I = ANY (%L::text[])', e.field,
-                ARRAY(SELECT jsonb_array_elements_text(e.allowed))), ' AND ')
-            FROM jsonb_each(p_list->'equal') e(field, allowed)),
         CASE WHEN p_list ? 'tags' THEN format('m.tags @> %L::text[]',
             ARRAY(SELECT jsonb_array_elements_text(p_list->'tags'))) END,
         CASE WHEN p_filters IS NOT NULL THEN 'memory_matches(m, $7)' END);

@@ -185,7 +185,7 @@ def test_characters_that_a_text_must_have_are_named() -> None:
 
 
 def test_a_filter_of_metadata_alone_reads_them_in_place() -> None:
-    alone, beside = (parse_where({"metadata.k": 1} | more) for more in ({}, {"language": "de"}))
+    alone, beside = (parse_where({"metadata.k": 1} | more) for more in ({}, {"origin": "api"}))
     assert Filters(where=alone).row_conditions()["where"] == 'exists($."k" ? (@ == $v0[*]))'
     assert '$[5]."k"' in Filters(where=beside).row_conditions()["where"]
 
