@@ -248,6 +248,28 @@ async def test_relations_are_read_in_both_directions_under_the_same_filters(app:
         assert (await app.recall.query.answer_query(caller.scope, narrowed)).related == []
 
 
+@pytest.mark.parametrize("agents", [None, ["planner"]])
+async def test_texts_that_are_compared_together_have_the_neighbours_that_each_has_alone(
+    app: Application, caller: Caller, agents: list[str] | None
+) -> None:
+    stored = [m for m in load_user("development").memories.values() if m.type is MemoryType.semantic][:40]
+    for memory in stored:
+        await app.memory.write.write_memory(caller.scope, draft(memory.text, category=memory.category))
+    asks = [stored[0].text, "Nora must sign the contract by 19 December.", CHESS, stored[7].text, RAIN]
+    categories = [stored[0].category, "tasks", "tasks", "tasks", "goals"]
+    vectors = await app.parts.embedder.embed_texts(asks)
+    reader = (await make_caller(app, ("write",), agents, tenant=caller)).scope if agents else caller.scope
+    storage, bands = app.memory.write._memories, app.parts.policies.defaults.bands
+    texts = list(zip(categories, asks, vectors, strict=True))
+    together = await storage.find_all_neighbours(reader, "maya", texts, bands)
+    alone = [await storage.find_neighbours(reader, "maya", *text, bands) for text in texts]
+    assert together == alone
+    if not agents:
+        assert any(c.link for found in alone for c in found)
+        assert [c.neighbour.equal for c in alone[0]].count(True) == 1
+    assert await storage.find_all_neighbours(reader, "nobody", texts, bands) == [[]] * len(texts)
+
+
 async def _compared(app: Application, caller: Caller, text: str) -> list:
     [vector] = await app.parts.embedder.embed_texts([text])
     storage = app.memory.write._memories
