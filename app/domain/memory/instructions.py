@@ -111,18 +111,21 @@ def read_instruction(text: str) -> Instruction | None:
 
 
 def _read_english(text: str) -> Iterator[Instruction]:
-    if _EN.material.search(text.lower()):
-        return
+    """Yield the instructions of an English text. What forbids one is only looked for if a sentence orders something."""
     start = 0
     line = one_line(text)
     for end in (*sentence_ends(line), len(line)):
         sentence = line[start:end].strip()
-        is_quoted = _is_quoted(line[:start])
+        before = line[:start]
         start = end
-        if is_quoted or not 0 < len(sentence) <= _LONGEST_SENTENCE:
+        if not 0 < len(sentence) <= _LONGEST_SENTENCE:
             continue
-        if (found := _read_sentence(sentence)) is not None:
-            yield found
+        found = _read_sentence(sentence)
+        if found is None or _is_quoted(before):
+            continue
+        if _EN.material.search(text.lower()):
+            return
+        yield found
 
 
 def _is_quoted(before: str) -> bool:
@@ -136,14 +139,14 @@ def _is_quoted(before: str) -> bool:
 def _read_sentence(sentence: str) -> Instruction | None:
     """Return the instruction of an English sentence."""
     plain = sentence.rstrip(" .!")
-    if plain.endswith("?") or plain.startswith(_OPENING_QUOTES) or _EN.barred.search(plain):
+    if plain.endswith("?") or plain.startswith(_OPENING_QUOTES):
         return None
     opens = _EN.opens.match(plain)
     body = plain[opens.end() :] if opens else plain
     condition = _find_condition(body)
     if condition is None and not _is_order(body, plain):
         return None
-    return Instruction(sentence, condition or None)
+    return None if _EN.barred.search(plain) else Instruction(sentence, condition or None)
 
 
 def _find_condition(body: str) -> str | None:

@@ -33,6 +33,7 @@ from app.domain.recall.statements import (
     first_keys,
     is_numeric,
     is_verb,
+    may_tell_change,
     parse_statement,
     root_of,
     roots_of,
@@ -95,13 +96,13 @@ def read_ending(text: str) -> Ending | None:
     marked = _taken_back(low) is not None
     if not marked and words_of.STAYS.search(low):
         return None  # half of the texts end here, unparsed
-    newer = parse_own(after)
-    if not marked and (newer.is_open or newer.adds):
-        return None
+    if not marked and may_tell_change(after):  # most others tell of no change, and are not parsed either
+        newer = parse_own(after)
+        if newer.is_open or newer.adds:
+            return None
+        marked = newer.negates or (newer.changes and not newer.is_own and not newer.names and bool(newer.nouns))
     marked = (
         marked
-        or newer.negates
-        or (newer.changes and not newer.is_own and not newer.names and bool(newer.nouns))
         or any(_things_named(low, finished=finished) for finished in (False, True))
         or any(pattern.search(low) for pattern in (words_of.THING_ENDED, words_of.MOVED, words_of.JOINED))
         or tells_new_value(low)
