@@ -227,6 +227,7 @@ GRANT EXECUTE ON FUNCTION namespace_matches(text[],text,text[]) TO mnema_app;
 GRANT EXECUTE ON FUNCTION near_chunks_minilm_l6_v2(uuid,bigint,bigint,bigint,halfvec,text[],jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION near_minilm_l6_v2(uuid,halfvec,text[],jsonb,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION neighbours_minilm_l6_v2(uuid,text,text,text[],bytea,halfvec,integer,integer,real) TO mnema_app;
+GRANT EXECUTE ON FUNCTION neighbours_of_each_minilm_l6_v2(uuid,text,text[],text[],bytea[],halfvec[],integer,integer,real) TO mnema_app;
 GRANT EXECUTE ON FUNCTION net_changes(uuid,text,bigint,text[],bigint,boolean,boolean) TO mnema_app;
 GRANT EXECUTE ON FUNCTION new_id() TO mnema_app;
 GRANT EXECUTE ON FUNCTION newest_placement() TO mnema_app;

@@ -83,20 +83,19 @@ class MemoryStorage:
     async def find_all_neighbours(
         self, principal: Principal, user_id: str, texts: Sequence[tuple[str, str, Vector]], bands: MergeBands
     ) -> list[list[ComparedMemory]]:
-        """Return the memories to compare each category, text and vector of one user with, in one statement."""
-        async with self._uow.read(principal) as tx:
-            rows = await tx.fetch(
-                _format_statement("neighbours_of_each", self._space),
-                principal.tenant_id,
-                user_id,
-                [category for category, _text, _vector in texts],
-                principal.category_list,
-                [text_key(text) for _category, text, _vector in texts],
-                [HalfVector(vector) for _category, _text, vector in texts],
-                bands.neighbours,
-                bands.link_top_k,
-                bands.link_min,
-            )
+        """Return the memories to compare each category, text and vector of one user with, in one round trip."""
+        rows = await self._uow.call(
+            principal,
+            _format_statement("neighbours_of_each", self._space),
+            user_id,
+            [category for category, _text, _vector in texts],
+            principal.category_list,
+            [text_key(text) for _category, text, _vector in texts],
+            [HalfVector(vector) for _category, _text, vector in texts],
+            bands.neighbours,
+            bands.link_top_k,
+            bands.link_min,
+        )
         found: list[list[ComparedMemory]] = [[] for _text in texts]
         for row in rows:
             found[row["place"] - 1].append(_compared_from_row(row))

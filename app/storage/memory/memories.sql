@@ -3,40 +3,8 @@
 SELECT * FROM neighbours_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: neighbours_of_each
--- The same for each of several texts of one user, in one scan. $3 categories, $5 hashes, $6 vectors, the others as above.
-WITH mine AS MATERIALIZED (
-    SELECT v.memory_id, v.category, v.embedding FROM vec_{space} v
-    WHERE v.tenant_id = $1 AND v.user_pk = (SELECT user_pk_of($1, $2)) AND v.state = 'active' AND v.type = 'semantic'
-      AND ($4::text[] IS NULL OR v.category = ANY ($4))),
-shared AS MATERIALIZED (
-    SELECT avg(x.embedding) AS mean FROM (
-        (SELECT v.embedding FROM mine v ORDER BY v.memory_id DESC LIMIT 64)
-        UNION ALL SELECT ($6::halfvec[])[1] - ($6::halfvec[])[1] FROM generate_series(1, 10)) x)
-SELECT w.place::int, n.* FROM unnest($3::text[], $5::bytea[], $6::halfvec[])
-    WITH ORDINALITY AS w(of_category, hash, vector, place)
-CROSS JOIN LATERAL (
-    WITH close AS (
-        SELECT c.memory_id, c.distance,
-               (c.embedding - (SELECT mean FROM shared)) <=> (SELECT w.vector - mean FROM shared) AS apart
-        FROM (SELECT v.memory_id, v.embedding, v.embedding <=> w.vector AS distance FROM mine v
-              WHERE v.embedding <=> w.vector <= 1 - $9::real ORDER BY distance LIMIT 4 * $8::int) c OFFSET 0),
-    picked AS (
-        (SELECT v.memory_id, v.embedding <=> w.vector AS distance, true AS near, false AS link FROM mine v
-            WHERE v.category = w.of_category ORDER BY distance LIMIT $7::int)
-        UNION ALL
-        (SELECT memory_id, distance, false, true FROM close WHERE apart <= 1 - $9::real ORDER BY apart LIMIT $8::int)
-        UNION ALL
-        SELECT m.id, (SELECT v.embedding <=> w.vector FROM mine v WHERE v.memory_id = m.id), false, false
-            FROM memories m
-            WHERE m.tenant_id = $1 AND m.user_pk = (SELECT user_pk_of($1, $2)) AND m.category = w.of_category
-              AND m.text_hash = w.hash AND m.type = 'semantic' AND m.state = 'active')
-    SELECT m.id, 1 - p.distance AS similarity, p.near, p.link,
-           m.text_hash = w.hash AND m.category = w.of_category AS equal, m.category, m.text, m.thread_id, m.importance,
-           m.pinned, m.tags, m.version, m.created_at, m.expires_at, m.valid_from, m.valid_to
-    FROM (SELECT memory_id, min(distance) AS distance, bool_or(near) AS near, bool_or(link) AS link
-          FROM picked GROUP BY memory_id) p
-    JOIN memories m ON m.tenant_id = $1 AND m.id = p.memory_id AND m.state = 'active'
-    ORDER BY 2 DESC NULLS LAST, m.id) n
+-- The same for each of several texts. $3 categories, $5 hashes, $6 vectors, the others as above.
+SELECT * FROM neighbours_of_each_{space}($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: get
 -- $2 id, $3 the key's categories or null.

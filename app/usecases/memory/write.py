@@ -246,7 +246,7 @@ class WriteMemories:
     async def _find_all_neighbours(
         self, principal: Principal, items: Sequence[Storable]
     ) -> list[Sequence[ComparedMemory]]:
-        """Return the neighbours of each of one user's items, in one statement."""
+        """Return the neighbours of each of one user's items, in one round trip."""
         found: list[Sequence[ComparedMemory]] = [()] * len(items)
         places = [place for place, (new, *_) in enumerate(items) if new.type is MemoryType.semantic]
         if not places:
