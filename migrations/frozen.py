@@ -134,6 +134,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="88c7d8ce694c2da9e41664977bd792ea8810f4715049b4b5d765ab2fccfd61a4",
         fingerprint="8c4e73fba898c6898b2ccf2a0a6ee31202b2e867375e07d490bdffc8cfb412c2",
     ),
+    "0029": Frozen(
+        files="9eb099fa392aaf64461f318f026894457b5a8f2fe1d5a2a9354447cb0c8a8317",
+        fingerprint="30d7f4c442edfc1772787414eeedeaa11c0a69d9cd08c680368c5a79b879e05b",
+    ),
 }
 """The published revisions."""
 

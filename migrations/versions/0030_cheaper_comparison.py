@@ -3,7 +3,7 @@
 from migrations.scripts import run_sql
 
 revision = "0030"
-down_revision = "0028"
+down_revision = "0029"
 branch_labels = None
 depends_on = None
 

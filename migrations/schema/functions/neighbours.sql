@@ -22,8 +22,8 @@ BEGIN
             -- as avg(embedding), which takes three times as long
             SELECT (sum(x.embedding::vector)
                     * array_fill((1.0 / count(*))::real, ARRAY[vector_dims(p_vector)])::vector)::halfvec AS mean FROM (
-                (SELECT v.embedding FROM (SELECT memory_id FROM scan ORDER BY memory_id DESC LIMIT 64) newest
-                 JOIN vec_minilm_l6_v2 v ON v.tenant_id = p_tenant AND v.memory_id = newest.memory_id)
+                SELECT v.embedding FROM vec_minilm_l6_v2 v WHERE v.tenant_id = p_tenant
+                    AND v.memory_id = ANY (ARRAY(SELECT memory_id FROM scan ORDER BY memory_id DESC LIMIT 64))
                 UNION ALL SELECT p_vector - p_vector FROM generate_series(1, 10)) x),
         linkable AS (
             SELECT c.memory_id, c.distance,
