@@ -138,6 +138,10 @@ FROZEN: Mapping[str, Frozen] = {
         files="9eb099fa392aaf64461f318f026894457b5a8f2fe1d5a2a9354447cb0c8a8317",
         fingerprint="30d7f4c442edfc1772787414eeedeaa11c0a69d9cd08c680368c5a79b879e05b",
     ),
+    "0030": Frozen(
+        files="119d4a6f28ffd2d9461c07f5ae795982fe812e1eb742dd03434b530476fe7759",
+        fingerprint="4c73fc5011f73615703e9aea0b38c84048d2fc2bc4ef10296d5d159141ffef86",
+    ),
 }
 """The published revisions."""
 

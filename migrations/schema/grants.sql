@@ -238,6 +238,7 @@ GRANT EXECUTE ON FUNCTION outside_delta(text) TO mnema_app;
 GRANT EXECUTE ON FUNCTION owed_erasures() TO mnema_app;
 GRANT EXECUTE ON FUNCTION page_placements(timestamp with time zone,uuid,integer) TO mnema_app;
 GRANT EXECUTE ON FUNCTION parse_words(text) TO mnema_app, mnema_search;
+GRANT EXECUTE ON FUNCTION passes_filters(memories,jsonb) TO mnema_app;
 GRANT EXECUTE ON FUNCTION past_is_filled(uuid,text,timestamp with time zone) TO mnema_app;
 GRANT EXECUTE ON FUNCTION paused_jobs() TO mnema_app;
 GRANT EXECUTE ON FUNCTION pending_revocations() TO mnema_app;

@@ -94,6 +94,7 @@ DECLARE
     v_chunks uuid[];
     v_worded uuid[];
     v_chunk_ranks real[];
+    v_ids uuid[];  -- all candidates
 BEGIN
     PERFORM set_config('app.tenant_id', p_tenant::text, true);
     v_user := CASE WHEN p_user IS NOT NULL THEN coalesce(user_pk_of(p_tenant, p_user), -1) END;
@@ -188,7 +189,7 @@ BEGIN
             SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.thread_id = b.thread_id
                 AND m.seq IN (b.seq - 1, b.seq + 1)
               AND m.state = 'active' AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
-              AND memory_matches(m, p_filters) OFFSET 0) n
+              AND (p_filters IS NULL OR passes_filters(m, p_filters)) OFFSET 0) n
             WHERE b.tenant_id = p_tenant AND b.id = ANY (v_dense[:p_beside] || v_found[:p_beside])
                 AND b.seq IS NOT NULL);
     END IF;
@@ -205,7 +206,7 @@ BEGIN
                 SELECT o.strength FROM unnest(e.others, e.strengths) AS o(id, strength)
                 WHERE EXISTS (SELECT FROM memories m WHERE m.tenant_id = p_tenant AND m.id = o.id AND m.state = 'active'
                     AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
-                    AND memory_matches(m, p_filters) OFFSET 0) LIMIT 1) AS strength
+                    AND (p_filters IS NULL OR passes_filters(m, p_filters)) OFFSET 0) LIMIT 1) AS strength
             FROM (SELECT r.id::uuid AS id, array_agg(r.other::uuid ORDER BY r.strength DESC) AS others,
                          array_agg(r.strength ORDER BY r.strength DESC) AS strengths
                   FROM (SELECT f.from_id AS id, f.to_id AS other, f.strength FROM relations f
@@ -215,6 +216,9 @@ BEGIN
                         WHERE t.tenant_id = p_tenant AND t.to_id = ANY (v_texts)) r
                   GROUP BY r.id) e) s;
     END IF;
+    v_found := v_found || v_worded;
+    v_ranks := v_ranks || v_chunk_ranks;
+    v_ids := v_dense || v_beside || v_found || v_chunks;
     RETURN QUERY SELECT array_agg(c.id), array_agg(c.category), array_agg(c.type), array_agg(c.importance),
         array_agg(c.pinned), array_agg(c.created_at), array_agg(c.updated_at), array_agg(c.thread_id), array_agg(c.seq),
         array_agg(c.actor_id), array_agg(c.asks), array_agg(c.assistant), array_agg(c.orders), array_agg(c.similarity),
@@ -229,20 +233,12 @@ BEGIN
                coalesce(m.role = 'assistant', false) AS assistant,
                (m.type = 'turn' OR m.seq IS NOT NULL) AND m.role IS DISTINCT FROM 'assistant'
                    AND opens_with_order(m.text) AS orders,
-               1 - (v.embedding <=> p_vector) AS similarity, i.rank, i.strength,
+               1 - (v.embedding <=> p_vector) AS similarity,
+               v_ranks[array_position(v_found, m.id)] AS rank, v_strengths[array_position(v_linked, m.id)] AS strength,
                CASE WHEN p_tokens THEN v.tokens END AS tokens, CASE WHEN p_vectors THEN v.embedding END AS embedding,
                CASE WHEN p_vectors THEN m.text_hash END AS text_hash
-        FROM (  -- each id once, with what is known of it: a join of these lists would compare each with each
-              SELECT u.id, max(u.rank) AS rank, max(u.strength) AS strength FROM (
-                  SELECT d.id, NULL::real AS rank, NULL::real AS strength FROM unnest(v_dense || v_beside) AS d(id)
-                  UNION ALL SELECT l.id, l.rank, NULL
-                  FROM unnest(v_found || v_worded, v_ranks || v_chunk_ranks) AS l(id, rank)
-                  UNION ALL SELECT n.id, NULL, NULL FROM unnest(v_chunks) AS n(id)
-                  UNION ALL SELECT s.id, NULL, s.strength FROM unnest(v_linked, v_strengths) AS s(id, strength)) u
-              GROUP BY u.id) i
-        JOIN memories m ON m.tenant_id = p_tenant AND m.id = i.id
-        LEFT JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = i.id
-        ORDER BY i.id) c;
+        FROM memories m LEFT JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = m.id
+        WHERE m.tenant_id = p_tenant AND m.id = ANY (v_ids) ORDER BY m.id) c;
 END $fn$;
 GRANT EXECUTE ON FUNCTION recall_{space} TO mnema_app;
 

@@ -37,7 +37,7 @@ BEGIN
             CROSS JOIN LATERAL (  -- from the strongest down, until there are enough
                 SELECT m.id FROM memories m WHERE m.tenant_id = p_tenant AND m.id = e.other AND m.state = 'active'
                 AND m.category = ANY (p_categories) AND (v_user IS NULL OR m.user_pk = v_user)
-                    AND memory_matches(m, p_filters) OFFSET 0) o
+                    AND (p_filters IS NULL OR passes_filters(m, p_filters)) OFFSET 0) o
             ORDER BY e.strength DESC, e.other LIMIT p_related) x;
     END IF;
     RETURN QUERY SELECT a.part, a.strength, a.via, m.id, m.user_id, m.thread_id, m.seq, m.agent_id, m.run_id,
@@ -52,7 +52,7 @@ BEGIN
           UNION ALL SELECT 3, 'related', o.at, o.id, o.strength, o.via
               FROM unnest(v_others, v_strengths, v_vias) WITH ORDINALITY AS o(id, strength, via, at)) a
     JOIN memories m ON m.tenant_id = p_tenant AND m.id = a.id AND m.state = 'active' AND m.category = ANY (p_categories)
-        AND (v_user IS NULL OR m.user_pk = v_user) AND memory_matches(m, p_filters)
+        AND (v_user IS NULL OR m.user_pk = v_user) AND (p_filters IS NULL OR passes_filters(m, p_filters))
     ORDER BY a.rank, a.at;
 END $function$;
 COMMENT ON FUNCTION read_answer(uuid,text,text[],jsonb,text[],integer,uuid[],integer,integer) IS 'Return the answer of a query, in this order: at most p_whole_limit memories of the categories p_whole; the memories

@@ -120,6 +120,26 @@ async def test_odd_texts_have_words_in_each_language(database: Database, text: s
         await connection.close()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Who drinks oat milk with Maya?",
+        "It's a \\ test of early-march, www.site.example/a'b?x=y z&w | <b>v</b> u!",
+        "mail a@b.example from /usr/lib/x at 3.14 or -5 e-6",
+        "café naïve Œuvre 花生过敏 Ёлка 👍 it''s",
+        " ".join(f"word{number}" for number in range(70)),
+        "the of and",
+        "",
+    ],
+)
+async def test_a_query_without_a_language_asks_for_each_of_its_words(database: Database, query: str) -> None:
+    connection = await asyncpg.connect(database.superuser)
+    words = await connection.fetchval("SELECT query_words($1)", query)
+    asked = await connection.fetchval("SELECT any_word($1)::text", query)
+    await connection.close()
+    assert sorted(words) == (sorted(asked.split(" | ")) if asked is not None else [])
+
+
 async def test_a_query_leaves_out_what_its_language_leaves_out(database: Database) -> None:
     connection = await asyncpg.connect(database.superuser)
     words = await connection.fetchval("SELECT query_words($1)", "de\x1fWas mögen die Kinder nicht an den Tagen?")
