@@ -31,9 +31,9 @@ from app.api.routes.turn_memory import turns as turn_memory
 from app.api.routes.webhooks import webhooks
 from app.api.transport.admission import Admission, PathLimits, SpecialPaths, UploadPaths
 from app.api.transport.complexity import MAX_STATE_VALUES, MAX_VALUES
-from app.api.transport.direct import FixedPaths
 from app.api.transport.intake import IntakeLimits
 from app.api.transport.middleware import RequestEnvelope
+from app.api.transport.plain_routes import PlainRoutes
 from app.api.transport.spooling import IN_MEMORY
 from app.api.transport.startup import PlainStartupErrors, freeze_startup_objects, load_settings
 from app.bootstrap import Doubles, build_application
@@ -170,7 +170,6 @@ def create_app(
     )
     _add_middleware(app, settings)
     errors.install_error_handlers(app, _chat_routes())
-    app.router.routes.append(FixedPaths(ROUTERS))
     for router in ROUTERS:
         app.include_router(router)
     app.router.routes.append(Route(mcp.PATH, tools, methods=["POST"], include_in_schema=False))
@@ -195,6 +194,7 @@ def _chat_routes() -> list[str]:
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     limits = _body_limits(settings)
     intake = _intake_limits(settings)
+    app.add_middleware(PlainRoutes, routers=ROUTERS, handlers=app.exception_handlers)
     app.add_middleware(Admission, limits=limits, values=VALUES, intake=intake, paths=PATHS)
     app.add_middleware(RequestEnvelope, routers=ROUTERS)
     app.add_middleware(PlainStartupErrors)

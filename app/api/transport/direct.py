@@ -2,23 +2,20 @@
 
 FastAPI solves a tree of dependencies for each request, which costs more than most endpoints do. The handler here reads
 the endpoint's signature once. It does the same steps as FastAPI in the same order: key's scope, parameters, body,
-endpoint, response model. `FixedPaths` finds these routes in a table instead of trying one route after another.
+endpoint, response model. `app.api.transport.plain_routes` finds the routes of these handlers.
 """
 
 import inspect
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from mnema_wire.unique_keys import RepeatedKey, load_json
 from pydantic import TypeAdapter
-from starlette.datastructures import URLPath
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Match, NoMatchFound
-from starlette.types import Receive, Scope, Send
 
 from app.api.deps import RequireScope, application_of
 from app.api.transport.signature import Argument, Problem, Signature, signature_of
@@ -136,34 +133,6 @@ class _Direct:
             answer = self._dump.validate_python(answer, from_attributes=True)
         content = self._dump.dump_json(answer, by_alias=True, exclude_none=self._exclude_none)
         return Response(content, self._status, media_type=JSON)
-
-
-class FixedPaths(BaseRoute):
-    """All routes whose path has no parameter, in one table. Add it to the router before the other routes."""
-
-    def __init__(self, routers: Iterable[APIRouter]) -> None:
-        """Take `routers` in the application's order; the first route of a path wins."""
-        self._routes: dict[tuple[str, str], APIRoute] = {}
-        for route in (route for router in routers for route in router.routes):
-            if isinstance(route, APIRoute) and "{" not in route.path:
-                for method in route.methods or ():
-                    self._routes.setdefault((method, route.path), route)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return the match of the route with this path, or no match if the table lacks the path."""
-        if scope["type"] != "http":
-            return Match.NONE, {}
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        route = self._routes.get((scope["method"], path))
-        return (Match.NONE, {}) if route is None else route.matches(scope)
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle the request by the route that matched."""
-        await scope["route"].handle(scope, receive, send)
-
-    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """Raise NoMatchFound: the application also has each route outside of this table, and resolves names there."""
-        raise NoMatchFound(name, path_params)
 
 
 def repeated_key(error: RepeatedKey) -> InvalidInput:

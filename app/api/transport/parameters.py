@@ -106,6 +106,9 @@ class StrictRoute(APIRoute):
     decoders: ClassVar[Mapping[str, Decoder]] = {}
     """Decoders of bodies by media type, besides JSON. Only a plain route can have them."""
 
+    direct: Handler | None = None
+    """The handler of a plain route, None if only FastAPI can serve the route."""
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, _withhold_from_writers(endpoint), **options)
 
@@ -118,8 +121,10 @@ class StrictRoute(APIRoute):
         def check(request: Request) -> None:
             check_parameter_names(known, many, request.query_params)
 
-        if (direct := direct_handler(self, check, self.decoders)) is not None:
-            return direct
+        if self.direct is None:
+            self.direct = direct_handler(self, check, self.decoders)
+        if self.direct is not None:
+            return self.direct
         if self.decoders:
             raise RuntimeError(f"{self.path} is no plain route: FastAPI cannot decode {', '.join(self.decoders)}")
         handle = super().get_route_handler()

@@ -5,13 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.routing import Match
+from fastapi import FastAPI
 
 from app.api.deps import RequireScope
 from app.api.main import ROUTERS, create_app
-from app.api.transport import parameters
-from app.api.transport.direct import FixedPaths
 from app.api.transport.msgpack import MsgpackRoute
+from app.api.transport.parameters import StrictRoute
+from app.api.transport.plain_routes import PlainRoutes
 from app.bootstrap import Doubles
 from app.config.settings import Settings
 from app.ports import Embedder
@@ -92,10 +92,9 @@ async def fastapi_alone(
     settings: Settings, embedder: Embedder, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Return the same application with FastAPI's own handler on every route."""
-    monkeypatch.setattr(parameters, "direct_handler", lambda *_: None)
+    monkeypatch.setattr(StrictRoute, "direct", property(lambda _route: None, lambda _route, _handler: None))
     monkeypatch.setattr(MsgpackRoute, "decoders", {})
     app = create_app(settings, Doubles(embedder=embedder))
-    app.router.routes[:] = [route for route in app.router.routes if not isinstance(route, FixedPaths)]
     async with serve_app(app) as url, caller.client(url) as client:
         yield client
 
@@ -126,12 +125,12 @@ async def test_frequent_routes_solve_no_dependencies(http: httpx.AsyncClient, mo
 @pytest.mark.parametrize("root", ["", "/behind"])
 def test_a_fixed_path_is_found_where_the_application_is_mounted(root: str) -> None:
     scope = {"type": "http", "method": "POST", "path": f"{root}/memory/query", "root_path": root}
-    routes = FixedPaths(ROUTERS)
-    match, found = routes.matches(scope)
-    assert match is Match.FULL
-    assert found["route"].path == "/memory/query"
+    routes = PlainRoutes(FastAPI(), ROUTERS, {})
+    found = routes.find_route(scope)
+    assert found is not None
+    assert found[0].path == "/memory/query"
     for other in ({"method": "GET"}, {"path": f"{root}/memory/query/"}, {"type": "websocket"}):
-        assert routes.matches({**scope, **other})[0] is Match.NONE
+        assert routes.find_route({**scope, **other}) is None
 
 
 def test_a_route_that_takes_messagepack_must_be_a_plain_one() -> None:
