@@ -106,31 +106,29 @@ class Admission:
 
     async def _admit_request(self, scope: Scope, path: str, body: Body, *, streamed: bool) -> Receive:
         """Return the receive channel for the route. Raise a MnemaError if the request is refused."""
-        headers = Headers(scope=scope)
-        if _has_body(headers):
+        request = Request(scope)
+        has_body = _has_body(request.headers)
+        if has_body:
             scope["state"]["body"] = body
-            _check_headers(headers, body.limit)
+            _check_headers(request.headers, body.limit)
         if path in self._paths.open or path in self._paths.own:
             return body.receive
-        request = Request(scope)
         app = await application_of(request)
         if path.startswith(OPERATOR_PATHS):
             await admit_operator(app, request)
-            return await self._receive_checked(headers, path, body)
+            return await self._receive_checked(request.headers, path, body) if has_body else body.receive
         grace_s = app.parts.policies.defaults.chat.outage_grace_s if path in self._paths.lasting else 0.0
         caller = request.state.caller = await admit_principal(app, request, grace_s)
         body.tenant_id = caller.tenant_id
         if streamed:
             self._intake.begin_upload(body)
             return body.receive
-        received = await self._receive_checked(headers, path, body)
+        received = await self._receive_checked(request.headers, path, body) if has_body else body.receive
         caller.require_live()
         return received
 
     async def _receive_checked(self, headers: Headers, path: str, body: Body) -> Receive:
-        """Read the body, if there is one, and return a channel that replays it. Raise BodyTooComplex."""
-        if not _has_body(headers):
-            return body.receive
+        """Read the body and return a channel that replays it. Raise BodyTooComplex."""
         content = await body.read_all()
         await check_complexity(headers, content, self._values.limit_for(path))
         return replay_body(content, body.receive)
@@ -156,4 +154,4 @@ def _check_headers(headers: Headers, limit: int) -> None:
 
 
 def _has_body(headers: Headers) -> bool:
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

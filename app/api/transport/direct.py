@@ -83,7 +83,8 @@ class _Direct:
         """Check the key's scopes, validate the arguments, call the endpoint and dump what it returns."""
         values: dict[str, Any] = {name: needs.admitted_principal(request) for name, needs in self._needs}
         self._check(request)
-        body = ABSENT if self._body is None else await self._decode_body(request)
+        raw = b"" if self._body is None else await request.body()
+        body = await self._decode_body(request, raw) if raw else ABSENT
         problems: list[Problem] = []
         for arguments, given in (
             (self._signature.query, request.query_params),
@@ -92,7 +93,6 @@ class _Direct:
             for argument in arguments:
                 _collect_result(values, problems, argument, argument.read(given))
         if self._body is not None:
-            raw = await request.body()
             result = (
                 self._body.missing() if body is ABSENT else await offload_if_large(len(raw), self._body.validate, body)
             )
@@ -105,11 +105,8 @@ class _Direct:
             values[self._signature.request] = request
         return self._render_result(await self._endpoint(**values))
 
-    async def _decode_body(self, request: Request) -> Any:
-        """Return the decoded body, its bytes if no decoder fits its Content-Type, or ABSENT if it is empty."""
-        raw = await request.body()
-        if not raw:
-            return ABSENT
+    async def _decode_body(self, request: Request, raw: bytes) -> Any:
+        """Return the decoded body, or its bytes if no decoder fits its Content-Type."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         decode = load_json if kind == JSON or _is_json(kind) else self._decoders.get(kind)
         if decode is None:
