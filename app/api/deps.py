@@ -6,7 +6,7 @@ import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.utils import get_authorization_scheme_param
-from starlette.requests import HTTPConnection
+from starlette.datastructures import Headers
 
 from app.bootstrap import Application
 from app.domain.errors import ScopeRequired, Unauthenticated
@@ -18,23 +18,7 @@ operator_bearer = HTTPBearer(
 )
 
 
-class ApiKeyScheme(HTTPBearer):
-    """The header of an API key: `Authorization: Bearer KEY`.
-
-    Other clients send it in their own way: mem0's as `Token KEY`, Anthropic's in `x-api-key`.
-    """
-
-    async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
-        """Return the credentials, None without any."""
-        scheme, key = get_authorization_scheme_param(request.headers.get("Authorization"))
-        if scheme.lower() == "token" and key:
-            return HTTPAuthorizationCredentials(scheme=scheme, credentials=key)
-        if not scheme and (key := request.headers.get("x-api-key", "")):
-            return HTTPAuthorizationCredentials(scheme="x-api-key", credentials=key)
-        return await super().__call__(request)
-
-
-bearer = ApiKeyScheme(auto_error=False, scheme_name="HTTPBearer", description="An API key: `mnema key create`")
+bearer = HTTPBearer(auto_error=False, scheme_name="HTTPBearer", description="An API key: `mnema key create`")
 MAX_KEY_CHARS = 256
 
 
@@ -49,16 +33,27 @@ async def application_of(request: Request) -> Application:
 App = Annotated[Application, Depends(application_of)]
 
 
+def read_key(headers: Headers) -> str | None:
+    """Return the API key of a request, None without any.
+
+    The header is `Authorization: Bearer KEY`. Other clients send it in their own way: mem0's as `Token KEY`,
+    Anthropic's in `x-api-key`.
+    """
+    scheme, key = get_authorization_scheme_param(headers.get("authorization"))
+    if not scheme:
+        return headers.get("x-api-key")
+    return key if scheme.lower() in ("bearer", "token") else None
+
+
 async def identify_principal(app: Application, request: Request, grace_s: float = 0.0) -> Principal:
     """Return the principal of the request's API key. Raise Unauthenticated if there is no key or it is not valid.
 
     The request holds a lease on the key from now on: it ends when the key does. While the database is away, a key that
     was valid counts as valid for `grace_s` seconds.
     """
-    credentials = await bearer(request)
-    if credentials is None or not 1 <= len(credentials.credentials) <= MAX_KEY_CHARS:
+    key = read_key(request.headers)
+    if not key or len(key) > MAX_KEY_CHARS:
         raise Unauthenticated()
-    key = credentials.credentials
     principal = await app.tenancy.tenants.authenticate(key, grace_s)
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
@@ -80,8 +75,8 @@ async def admit_principal(app: Application, request: Request, grace_s: float = 0
 
 async def renew_principal(app: Application, request: Request) -> Principal:
     """Return the principal of an admitted request as its key is now. Raise Unauthenticated if the key has ended."""
-    credentials = await bearer(request)
-    principal = await app.tenancy.tenants.authenticate(credentials.credentials) if credentials else None
+    key = read_key(request.headers)
+    principal = await app.tenancy.tenants.authenticate(key) if key else None
     if principal is None:
         raise Unauthenticated("The API key is unknown, revoked or expired.")
     return principal

@@ -5,7 +5,7 @@ import hmac
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.api.deps import application_of, bearer
+from app.api.deps import application_of, read_key
 from app.domain.errors import Unauthenticated
 from app.usecases.operations.metrics import CONTENT_TYPE
 
@@ -19,7 +19,7 @@ async def serve_metrics(request: Request) -> Response:
     """
     app = await application_of(request)
     if token := app.parts.settings.metrics_token.get_secret_value():
-        credentials = await bearer(request)
-        if credentials is None or not hmac.compare_digest(credentials.credentials.encode(), token.encode()):
+        given = read_key(request.headers) or ""
+        if not hmac.compare_digest(given.encode(), token.encode()):
             raise Unauthenticated("/metrics needs the token of MNEMA_METRICS_TOKEN as bearer token.")
     return Response(await app.operations.metrics.render_text(), media_type=CONTENT_TYPE)
