@@ -1,5 +1,6 @@
 """The bases of all bodies: requests, and answers with and without stored contents."""
 
+import functools
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import (
@@ -44,7 +45,7 @@ class Request(BaseModel):
         """
         if not isinstance(given, dict):
             return given
-        known = {field.alias or name for name, field in cls.model_fields.items()}
+        known = _known_fields(cls)
         unknown = [name for name in given if name not in known]
         if len(unknown) > MOST_UNKNOWN:
             raise ValueError(f"the body has {len(given)} fields; only {len(known)} exist")
@@ -54,7 +55,12 @@ class Request(BaseModel):
         return given
 
 
-def _unknown_field(name: Any, known: set[str]) -> InitErrorDetails:
+@functools.cache
+def _known_fields(model: type[Request]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+def _unknown_field(name: Any, known: frozenset[str]) -> InitErrorDetails:
     shown = str(name)[:MAX_NAME_CHARS]
     hint = nearest_hint(shown, known) or f"these fields exist: {', '.join(sorted(known))}"
     # the text comes as a value, because a name may hold braces, which the template would read as its own
