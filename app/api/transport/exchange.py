@@ -58,6 +58,7 @@ class Exchange:
         self._body = bytearray()
         self._changed = asyncio.Event()
         self._started = False
+        self._head = b""
         self._has_no_body = scope["method"] == "HEAD"
         self._chunked = False
         self._bytes_left: int | None = None
@@ -90,6 +91,7 @@ class Exchange:
         finally:
             if not self._started and not self._is_disconnected:
                 self._write_head(500, [(b"content-length", b"0"), (b"connection", b"close")])
+            self._flush_head()
             if not self.complete:
                 self._channel.close_after_flush()
 
@@ -146,17 +148,25 @@ class Exchange:
         if not self.keep_alive and b"connection" not in names:
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
-        self._channel.write(b"".join(lines))
+        self._head = b"".join(lines)
+        if self._bytes_left is None:  # else the body follows at once, in the same write
+            self._flush_head()
+
+    def _flush_head(self) -> None:
+        if self._head:
+            self._channel.write(self._head)
+            self._head = b""
 
     def _write_body(self, content: bytes, *, more: bool) -> None:
         if self._has_no_body:
-            pass
+            content = b""
         elif self._chunked:
             parts = (b"%x\r\n" % len(content), content, b"\r\n") if content else ()
-            self._channel.write(b"".join((*parts, b"" if more else b"0\r\n\r\n")))
+            content = b"".join((*parts, b"" if more else b"0\r\n\r\n"))
         else:
             self._count_bytes(len(content), more=more)
-            self._channel.write(content)
+        self._channel.write(self._head + content)
+        self._head = b""
         if not more:
             self.complete = True
             self._changed.set()

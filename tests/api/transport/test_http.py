@@ -192,6 +192,13 @@ async def test_answers_without_a_length_end_in_chunks_or_with_the_connection() -
         assert b"chunked" not in said
 
 
+async def test_an_answer_of_known_length_is_sent_in_one_write() -> None:
+    async with serving() as (url, _), connected(url) as (reader, writer):
+        writer.write(GET.replace(b"Host", b"Content-Length: 2\r\nHost") + b"hi")
+        async with asyncio.timeout(30):
+            assert (await reader.read(1 << 16)).endswith(b"\r\n\r\nhi")
+
+
 async def test_a_client_that_asks_for_it_is_told_to_send_its_body() -> None:
     async with serving() as (url, _app), connected(url) as (reader, writer), asyncio.timeout(30):
         writer.write(b"POST /echo HTTP/1.1\r\nHost: m\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
