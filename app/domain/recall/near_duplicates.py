@@ -17,7 +17,7 @@ from app.domain.languages import is_surely_english
 from app.domain.memory.same_fact import same_fact
 from app.domain.recall.pairs import equal_pairs
 from app.domain.recall.statements import MAX_CHARACTERS
-from app.domain.recall.wording import Wording, read_wording, say_in_other_order
+from app.domain.recall.wording import Wording, kept_starts, read_wording, say_in_other_order
 
 LEAST_CLOSENESS: Final = 0.60
 """Statements that are less close are not read, because the same content words are never so far apart.
@@ -30,6 +30,9 @@ def find_near(texts: Sequence[str], closeness: NDArray[np.float64]) -> NDArray[n
     """Return which pairs of different texts `say_the_same` may be true of, shape (texts, texts)."""
     close = closeness >= LEAST_CLOSENESS
     np.fill_diagonal(close, False)
+    starts = [kept_starts(text) if row.any() else None for text, row in zip(texts, close, strict=True)]
+    unknown = np.array([found is None for found in starts], np.bool_)
+    close &= equal_pairs(starts) | unknown | unknown[:, None]
     words = [_words_of(text) if row.any() else None for text, row in zip(texts, close, strict=True)]
     near = (close & equal_pairs(words)) | equal_pairs([_fold_text(text) for text in texts])
     np.fill_diagonal(near, False)

@@ -1,10 +1,13 @@
 """The words of an English statement in one wording: synonyms, the user's person, and phrases in one form."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Final
 
 from app.domain import english
+from app.domain.english_words import MONTHS
 from app.domain.equal_texts import find_signs
 from app.domain.memory import word_lists as words
 from app.domain.memory.phrases import Kind, Word, every_word, stem_of
@@ -23,6 +26,10 @@ _OPENINGS: Final = [tuple(opening.split()) for opening in _PAIRS.openings]
 _PHRASES: Final = {tuple(phrase.split()): plain.split() for phrase, plain in _PAIRS.phrases.items()}
 _LONGEST_PHRASE: Final = max(map(len, _PHRASES))
 _PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in _PHRASES)
+_LISTED_PAIRS: Final = english.pairs("memory", "word_lists")
+_UNLISTED: Final = re.compile(r"(?<![\w'])[a-z]{6,}(?=(?:'s)?(?![\w']))")
+_LONG: Final = 6
+_KEPT_LETTERS: Final = 4
 _FOCUS: Final = _LISTED.quantifiers | {"just", "such", "quite"}
 """Words beside which an article counts: "an only child" is not "only a child"."""
 
@@ -53,6 +60,37 @@ class Wording:
             and self.marks == other.marks
             and not hyphens_clash(self.text, other.text)
         )
+
+
+@cache
+def _reworded() -> frozenset[str]:
+    """Return all words of which a list or a rule of wording may make others."""
+    kept = [*_LISTED.as_dict().values(), *_WORDS.as_dict().values()]
+    paired = [*_LISTED_PAIRS.as_dict().values(), *_PAIRS.as_dict().values()]
+    sides = (side for pairs in paired for pair in pairs.items() for side in pair)
+    spelt = (words.NUMBERS, words.IRREGULAR, words.IRREGULAR.values(), words.NEGATIONS, MONTHS)
+    return frozenset().union(*kept, *(re.findall(r"\w+", side) for side in sides), *spelt)
+
+
+@lru_cache(maxsize=8192)
+def kept_starts(text: str) -> frozenset[str] | None:
+    """Return the first letters of the long words of an English statement that no rule rewords, None if it is unknown.
+
+    Statements with the same words have the same ones. This is a look of a few microseconds, before the reading.
+    """
+    if not text.isascii():
+        return None
+    stems = {stem_of(word) for word in _UNLISTED.findall(text.lower()) if word not in _reworded()}
+    return frozenset(
+        stem[:_KEPT_LETTERS]
+        for stem in stems - _reworded()
+        if len(stem) >= _LONG and not _spelt_in_two_ways().search(stem)
+    )
+
+
+@cache
+def _spelt_in_two_ways() -> re.Pattern[str]:
+    return re.compile("|".join(part for pair in _LISTED_PAIRS.american_stems.items() for part in pair))
 
 
 def read_wording(text: str) -> Wording:
