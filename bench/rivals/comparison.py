@@ -18,11 +18,12 @@ import asyncpg
 import numpy as np
 
 from app.providers.embeddings.local import LocalEmbedder
+from app.providers.embeddings.minilm import MiniLM
 from bench.limits import Limit
 from bench.rivals.corpus import make_memory, make_question, name_user
 from bench.rivals.peers import install_peers, peer_versions
 from bench.rivals.sides import Measured, Side, Sizes, open_mem0, open_mnema, open_store, settle_databases
-from bench.throwaway import Site, open_site
+from bench.throwaway import Site, open_site, using_model
 
 WRITE_RATE, WRITE_P50, QUERY_RATE, RECALL = 1.0, 1.3, 3.0, 0.99
 ASKED: Final = 200
@@ -103,6 +104,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Report:
     python = install_peers(plan.peers_home, say)
     report = Report(plan)
     with contextlib.ExitStack() as opened:
+        opened.enter_context(using_model(MiniLM.name))  # the others have it too
         site = opened.enter_context(open_site(0))
         shipped, nearest = opened.enter_context(open_mnema(site, plan.sizes))
         mem0 = opened.enter_context(open_mem0(site, plan.sizes, python))
