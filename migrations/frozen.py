@@ -135,12 +135,12 @@ FROZEN: Mapping[str, Frozen] = {
         fingerprint="8c4e73fba898c6898b2ccf2a0a6ee31202b2e867375e07d490bdffc8cfb412c2",
     ),
     "0029": Frozen(
-        files="9eb099fa392aaf64461f318f026894457b5a8f2fe1d5a2a9354447cb0c8a8317",
-        fingerprint="30d7f4c442edfc1772787414eeedeaa11c0a69d9cd08c680368c5a79b879e05b",
+        files="45cd300cdd31aa80eeab1d7c12e6739e19ae174a6d3d1403e6b12b5076280e65",
+        fingerprint="f3082af5d70aa012d86428ea94a39f807dc0f9f5f9c026d6ff080c41c230bf0e",
     ),
     "0030": Frozen(
-        files="119d4a6f28ffd2d9461c07f5ae795982fe812e1eb742dd03434b530476fe7759",
-        fingerprint="4c73fc5011f73615703e9aea0b38c84048d2fc2bc4ef10296d5d159141ffef86",
+        files="6ebb23a77913b51d87b356c59de6042abed0fcd2c66ab433ab199e16bdc01879",
+        fingerprint="0d4748a685c19f261bab58052f46ac944f635d0020827af949a20f797b423f9d",
     ),
 }
 """The published revisions."""

@@ -53,6 +53,8 @@ Composed: TypeAlias = tuple[list[MemoryChange], WriteResult]
 """The changes of a write, and its result."""
 Storable: TypeAlias = tuple[NewMemory, Embedding, OptionalKey]
 MAX_BATCH = 64
+COMPARED_AT_ONCE = 16
+"""The texts of one statement that compares them: it must end in time for a user with many memories."""
 
 
 class WriteMemories:
@@ -246,16 +248,16 @@ class WriteMemories:
     async def _find_all_neighbours(
         self, principal: Principal, items: Sequence[Storable]
     ) -> list[Sequence[ComparedMemory]]:
-        """Return the neighbours of each of one user's items, in one round trip."""
+        """Return the neighbours of each of one user's items, COMPARED_AT_ONCE a round trip."""
         found: list[Sequence[ComparedMemory]] = [()] * len(items)
         places = [place for place, (new, *_) in enumerate(items) if new.type is MemoryType.semantic]
-        if not places:
-            return found
-        texts = [(items[at][0].category, items[at][0].text, items[at][1].vector) for at in places]
-        user_id = items[0][0].user_id
-        lists = await self._memories.find_all_neighbours(principal, user_id, texts, self._policies.defaults.bands)
-        for place, compared in zip(places, lists, strict=True):
-            found[place] = compared
+        for start in range(0, len(places), COMPARED_AT_ONCE):
+            few = places[start : start + COMPARED_AT_ONCE]
+            texts = [(items[at][0].category, items[at][0].text, items[at][1].vector) for at in few]
+            user_id = items[few[0]][0].user_id
+            lists = await self._memories.find_all_neighbours(principal, user_id, texts, self._policies.defaults.bands)
+            for place, compared in zip(few, lists, strict=True):
+                found[place] = compared
         return found
 
     async def _write_compared(

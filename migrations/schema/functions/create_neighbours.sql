@@ -102,20 +102,23 @@ BEGIN
         SELECT w.place::int, n.* FROM unnest(p_of, p_hashes, p_vectors)
             WITH ORDINALITY AS w(of_category, hash, vector, place)
         CROSS JOIN LATERAL (
-            WITH close AS (
+            WITH scan AS MATERIALIZED (
+                SELECT v.memory_id, v.category, v.embedding <=> w.vector AS distance FROM mine v),
+            close AS (
                 SELECT c.memory_id, c.distance,
-                       (c.embedding - (SELECT mean FROM shared)) <=> (SELECT w.vector - mean FROM shared) AS apart
-                FROM (SELECT v.memory_id, v.embedding, v.embedding <=> w.vector AS distance FROM mine v
-                      WHERE v.embedding <=> w.vector <= 1 - p_link_min ORDER BY distance LIMIT 4 * p_link) c
+                       (v.embedding - (SELECT mean FROM shared)) <=> (SELECT w.vector - mean FROM shared) AS apart
+                FROM (SELECT memory_id, distance FROM scan WHERE distance <= 1 - p_link_min
+                      ORDER BY distance LIMIT 4 * p_link) c
+                JOIN vec_{space} v ON v.tenant_id = p_tenant AND v.memory_id = c.memory_id
                 OFFSET 0),  -- `apart` is computed once
             picked AS (
-                (SELECT v.memory_id, v.embedding <=> w.vector AS distance, true AS near, false AS link FROM mine v
-                    WHERE v.category = w.of_category ORDER BY distance LIMIT p_near)
+                (SELECT memory_id, distance, true AS near, false AS link FROM scan
+                    WHERE category = w.of_category ORDER BY distance LIMIT p_near)
                 UNION ALL
                 (SELECT memory_id, distance, false, true FROM close WHERE apart <= 1 - p_link_min
                     ORDER BY apart LIMIT p_link)
                 UNION ALL
-                SELECT m.id, (SELECT v.embedding <=> w.vector FROM mine v WHERE v.memory_id = m.id), false, false
+                SELECT m.id, (SELECT s.distance FROM scan s WHERE s.memory_id = m.id), false, false
                     FROM memories m
                     WHERE m.tenant_id = p_tenant AND m.user_pk = v_user AND m.category = w.of_category
                       AND m.text_hash = w.hash AND m.type = 'semantic' AND m.state = 'active')

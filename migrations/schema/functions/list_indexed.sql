@@ -8,5 +8,5 @@ AS $function$
                          p_most)
     FROM list_searches(current_tenant(), p_words, p_categories, p_filters, p_list) s
     WHERE s.name = p_name AND s.name IN ('labels', 'numbers') $function$;
-COMMENT ON FUNCTION list_indexed(text,bigint,tsquery,text[],jsonb,jsonb,integer,integer) IS 'As list_searched, by the index of `labels` or `numbers`. Row-level security refuses these, so the tenant comes from
-the transaction (security.sql).';
+COMMENT ON FUNCTION list_indexed(text,bigint,tsquery,text[],jsonb,jsonb,integer,integer) IS 'As list_searched, by the index of `labels` or `numbers`, which no query uses under row-level security. So the tenant
+comes from the transaction (security.sql).';

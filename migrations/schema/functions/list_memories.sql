@@ -60,4 +60,4 @@ after            {value, created_at, id} of the last row seen, as far as the ord
 equal, tags      {field: values} of which each memory of the list has one, and the tags that it has
 expires          the two times between which it expires
 If an index may find the memories, the list first walks its order for some rows. Then it asks each index whether
-there are only some to compare, which costs eight times as much a row. Then it tries the same with more rows.';
+there are only some to compare, which costs about six times as much a row. Then it tries the same with more rows.';

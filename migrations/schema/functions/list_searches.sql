@@ -24,6 +24,6 @@ AS $function$
             format('$."%s" ? (%s)', p_tenant, p_filters->>'where_labels'))
         WHERE p_filters ? 'where_labels' AND p_list->>'state' = 'active'
     UNION ALL SELECT 'words', 'm.tsv @@ $4' WHERE p_words IS NOT NULL $function$;
-COMMENT ON FUNCTION list_searches(uuid,tsquery,text[],jsonb,jsonb) IS 'Return the conditions by which an index finds all memories of a list, and perhaps others, each by its name. Those of
-GIN indexes do without the tenant, of whom these know by themselves: by the tenant the planner could choose another
-index. Row-level security refuses the indexes of `labels` and `numbers`.';
+COMMENT ON FUNCTION list_searches(uuid,tsquery,text[],jsonb,jsonb) IS 'Return the conditions by which an index finds all memories of a list, and perhaps others, each by its name.
+Conditions for GIN indexes leave out the tenant, because their keys contain it. With the tenant, the planner could
+choose another index. It cannot use the indexes of `labels` and `numbers` under row-level security.';

@@ -101,9 +101,9 @@ BEGIN
         CASE WHEN p_filters IS NOT NULL THEN 'memory_matches(m, $7)' END);
 END $$;
 
--- Return the conditions by which an index finds all memories of a list, and perhaps others, each by its name. Those of
--- GIN indexes do without the tenant, of whom these know by themselves: by the tenant the planner could choose another
--- index. Row-level security refuses the indexes of `labels` and `numbers`.
+-- Return the conditions by which an index finds all memories of a list, and perhaps others, each by its name.
+-- Conditions for GIN indexes leave out the tenant, because their keys contain it. With the tenant, the planner could
+-- choose another index. It cannot use the indexes of `labels` and `numbers` under row-level security.
 CREATE FUNCTION list_searches(p_tenant uuid, p_words tsquery, p_categories text[], p_filters jsonb, p_list jsonb)
     RETURNS TABLE(name text, condition text) LANGUAGE sql IMMUTABLE AS $$
     SELECT e.field, format('m.tenant_id = $2 AND m.%I = ANY (%L::text[])', e.field,
@@ -148,8 +148,8 @@ BEGIN
     RETURN CASE WHEN v_found < p_most THEN coalesce(v_ids, '{}') END;
 END $$;
 
--- As list_searched, by the index of `labels` or `numbers`. Row-level security refuses these, so the tenant comes from
--- the transaction (security.sql).
+-- As list_searched, by the index of `labels` or `numbers`, which no query uses under row-level security. So the tenant
+-- comes from the transaction (security.sql).
 CREATE FUNCTION list_indexed(p_name text, p_user bigint, p_words tsquery, p_categories text[], p_filters jsonb,
                              p_list jsonb, p_limit int, p_most int) RETURNS uuid[]
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
@@ -166,7 +166,7 @@ CREATE FUNCTION list_indexed(p_name text, p_user bigint, p_words tsquery, p_cate
 -- equal, tags      {field: values} of which each memory of the list has one, and the tags that it has
 -- expires          the two times between which it expires
 -- If an index may find the memories, the list first walks its order for some rows. Then it asks each index whether
--- there are only some to compare, which costs eight times as much a row. Then it tries the same with more rows.
+-- there are only some to compare, which costs about six times as much a row. Then it tries the same with more rows.
 CREATE OR REPLACE FUNCTION list_memories(p_tenant uuid, p_user bigint, p_words tsquery, p_categories text[],
                                          p_filters jsonb, p_list jsonb, p_limit int) RETURNS TABLE(memory_id uuid)
     LANGUAGE plpgsql STABLE ROWS 50 AS $$
