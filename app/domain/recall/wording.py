@@ -27,8 +27,9 @@ _PHRASES: Final = {tuple(phrase.split()): plain.split() for phrase, plain in _PA
 _LONGEST_PHRASE: Final = max(map(len, _PHRASES))
 _PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in _PHRASES)
 _LISTED_PAIRS: Final = english.pairs("memory", "word_lists")
-_UNLISTED: Final = re.compile(r"(?<![\w'])[a-z]{6,}(?=(?:'s)?(?![\w']))")
 _LONG: Final = 6
+_UNLISTED: Final = re.compile(rf"(?<!\w)(?<!\w')[a-z]{{{_LONG},}}(?=(?:'s)?(?!\w|'\w))")
+"""A long word, perhaps in quotes or with a genitive, but no part of a contraction."""
 _KEPT_LETTERS: Final = 4
 _FOCUS: Final = _LISTED.quantifiers | {"just", "such", "quite"}
 """Words beside which an article counts: "an only child" is not "only a child"."""
@@ -64,7 +65,7 @@ class Wording:
 
 @cache
 def _reworded() -> frozenset[str]:
-    """Return all words of which a list or a rule of wording may make others."""
+    """Return all words that a list or a rule may replace."""
     kept = [*_LISTED.as_dict().values(), *_WORDS.as_dict().values()]
     paired = [*_LISTED_PAIRS.as_dict().values(), *_PAIRS.as_dict().values()]
     sides = (side for pairs in paired for pair in pairs.items() for side in pair)

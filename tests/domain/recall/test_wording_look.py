@@ -30,6 +30,7 @@ def test_statements_with_the_same_words_are_never_passed_over() -> None:
     [
         ("Martin's mother lives in Zurich.", "The mother of Martin lives in Zurich."),
         ("The fence was painted by Hugo.", "Hugo painted the fence."),
+        ("Nora likes 'Middlemarch'.", "Nora enjoys Middlemarch."),
         ("The user dislikes crowds.", "The user does not like crowds."),
         ("The user specialises in paediatric care.", "The user specializes in pediatric care."),
         ("Maya shouldn't travel to twenty-two countries.", "Maya should not travel to 22 countries."),
