@@ -243,7 +243,8 @@ async def _run_in_background(
         await app.chat.kept.close()
         await app.tenancy.limits.close()
         await asyncio.to_thread(app.parts.publisher.close)
-        await compiling
+        compiling.cancel()
+        await asyncio.gather(compiling, return_exceptions=True)
 
 
 async def compile_patterns(loading: Future[Any] | None) -> None:

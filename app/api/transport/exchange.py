@@ -149,7 +149,7 @@ class Exchange:
             lines.append(b"connection: close\r\n")
         lines.append(b"\r\n")
         self._head = b"".join(lines)
-        if self._bytes_left is None:  # else the body follows at once, in the same write
+        if self._bytes_left is None:  # else it waits for the first part of the body, to be one write with it
             self._flush_head()
 
     def _flush_head(self) -> None:
