@@ -96,7 +96,7 @@ def found_texts(rival: str, answer: dict[str, Any]) -> list[str]:
     """Return the memories of an answer as they were stored, the best first."""
     if rival == "mem0":
         return [item["memory"] for item in answer["results"]]
-    return [item["text"].partition("] ")[2] for item in answer["items"]]
+    return [item["text"].partition("] ")[2].rpartition(" (")[0] for item in answer["items"]]  # without marks and day
 
 
 def main() -> None:

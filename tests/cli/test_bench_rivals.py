@@ -91,7 +91,7 @@ def test_an_answer_must_be_what_was_asked_for() -> None:
     assert not load("mnema", "write").is_right(200, b'{"action":"unchanged"}', thoroughly=False)
     assert load("mem0", "write").is_right(200, b'{"results":[{"event":"ADD"}]}', thoroughly=True)
     assert not load("mem0", "write").is_right(200, b'{"results":[]}', thoroughly=False)
-    ours = b'{"items":[{"text":"[goals] Tea."}]}'
+    ours = b'{"items":[{"text":"[goals] Tea. (2026-11-30)"}]}'
     assert found_texts("mnema", json.loads(ours)) == ["Tea."]
     assert load("mnema", "query").is_right(200, ours, thoroughly=True)
     assert not load("mnema", "query").is_right(200, b'{"items":[],"related":[]}', thoroughly=False)
