@@ -15,7 +15,7 @@ from app.domain.chat.upstream import OPENAI, UpstreamDialect
 from app.usecases.chat.upstreams import MAX_AUTHORIZATION
 
 KEY_VARIABLE = "MNEMA_UPSTREAM_KEY"
-upstream_app = typer.Typer(no_args_is_help=True, help="The chat endpoints of tenants' conversations.")
+upstream_app = typer.Typer(no_args_is_help=True, help="The chat endpoints that a tenant's conversations go to.")
 TenantArgument = Annotated[str, typer.Argument(help="name or id")]
 DialectOption = Annotated[UpstreamDialect, typer.Option("--dialect", help="the API that the endpoint speaks")]
 
