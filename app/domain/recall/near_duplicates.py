@@ -30,7 +30,8 @@ def find_near(texts: Sequence[str], closeness: NDArray[np.float64]) -> NDArray[n
     """Return which pairs of different texts `say_the_same` may be true of, shape (texts, texts)."""
     close = closeness >= LEAST_CLOSENESS
     np.fill_diagonal(close, False)
-    starts = [kept_starts(text) if row.any() else None for text, row in zip(texts, close, strict=True)]
+    read = [row.any() and len(text) <= MAX_CHARACTERS for text, row in zip(texts, close, strict=True)]
+    starts = [kept_starts(text) if is_read else None for text, is_read in zip(texts, read, strict=True)]
     unknown = np.array([found is None for found in starts], np.bool_)
     close &= equal_pairs(starts) | unknown | unknown[:, None]
     words = [_words_of(text) if row.any() else None for text, row in zip(texts, close, strict=True)]

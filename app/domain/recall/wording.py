@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Final
 
 from app.domain import english
@@ -27,6 +28,7 @@ _PHRASES: Final = {tuple(phrase.split()): plain.split() for phrase, plain in _PA
 _LONGEST_PHRASE: Final = max(map(len, _PHRASES))
 _PHRASE_STARTS: Final = frozenset(phrase[0] for phrase in _PHRASES)
 _LISTED_PAIRS: Final = english.pairs("memory", "word_lists")
+_WORD: Final = re.compile(r"\w+")
 _LONG: Final = 6
 _UNLISTED: Final = re.compile(rf"(?<!\w)(?<!\w')[a-z]{{{_LONG},}}(?=(?:'s)?(?!\w|'\w))")
 """A long word, perhaps in quotes or with a genitive, but no part of a contraction."""
@@ -66,18 +68,20 @@ class Wording:
 @cache
 def _reworded() -> frozenset[str]:
     """Return all words that a list or a rule may replace."""
-    kept = [*_LISTED.as_dict().values(), *_WORDS.as_dict().values()]
-    paired = [*_LISTED_PAIRS.as_dict().values(), *_PAIRS.as_dict().values()]
-    sides = (side for pairs in paired for pair in pairs.items() for side in pair)
-    spelt = (words.NUMBERS, words.IRREGULAR, words.IRREGULAR.values(), words.NEGATIONS, MONTHS)
-    return frozenset().union(*kept, *(re.findall(r"\w+", side) for side in sides), *spelt)
+    found = {*words.NUMBERS, *words.IRREGULAR, *words.IRREGULAR.values(), *words.NEGATIONS, *MONTHS}
+    for listed in (_LISTED, _WORDS):
+        found.update(chain.from_iterable(listed.as_dict().values()))
+    for paired in (_LISTED_PAIRS, _PAIRS):
+        for one, other in chain.from_iterable(pairs.items() for pairs in paired.as_dict().values()):
+            found.update(_WORD.findall(f"{one} {other}"))
+    return frozenset(found)
 
 
 @lru_cache(maxsize=8192)
 def kept_starts(text: str) -> frozenset[str] | None:
     """Return the first letters of the long words of an English statement that no rule rewords, None if it is unknown.
 
-    Statements with the same words have the same ones. This is a look of a few microseconds, before the reading.
+    Statements with the same words have the same ones. Takes a seventh of the time of `read_wording`.
     """
     if not text.isascii():
         return None
